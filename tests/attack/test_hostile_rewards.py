@@ -98,9 +98,9 @@ def write(folder, names, timeout, calm=False):
 
 def judged(records, right, names):
     """Yield what is wrong with the records of hostile functions: one cell each."""
-    found = {one.cell["environment"]["reward"].partition(":")[2]: one for one in records}
-    yield from (f"lost: {name} has no record" for name in names if name not in found)
-    for name, record in found.items():
+    by_name = {one.cell["environment"]["reward"].partition(":")[2]: one for one in records}
+    yield from (f"lost: {name} has no record" for name in names if name not in by_name)
+    for name, record in by_name.items():
         words, error = (CHEAP | COSTLY)[name][1], str(record.error)
         if record.status != ("done" if words is None else "failed") and name != EITHER:
             yield f"wrong: {name} is {record.status}: {error[-1000:]}"

@@ -113,19 +113,19 @@ def strike(launch, run, dice, name, drivers=1):
     launched = [launch(*words, folder=run.parents[1], env=SLOW) for _ in range(drivers)]
     try:
         moment(launched[0], run, dice)
-        before, found = metrics(run), []
+        before, problems = metrics(run), []
         blow(launched[0], dice)
         for driver in launched:
             is_struck = driver is launched[0]
             # A run whose worker was killed goes on.
             driver.wait(LIMIT if is_struck and blow is not killed_workers else None)
             driver.gone_after(LIMIT)
-            found += judged(driver, codes if is_struck else {0}, before, metrics(run))
+            problems += judged(driver, codes if is_struck else {0}, before, metrics(run))
     except HangError as error:
-        found = [f"hang: {error}"]
+        problems = [f"hang: {error}"]
         for driver in launched:
             driver.end()
-    return [f"{problem} ({name}, {moment.__name__})" for problem in found]
+    return [f"{problem} ({name}, {moment.__name__})" for problem in problems]
 
 
 def judged(launched, codes, before, after):
@@ -140,8 +140,8 @@ def judged(launched, codes, before, after):
     yield from complaints(launched)
     yield from (f"lost: {cell}" for cell in before if cell not in after)
     yield from (f"wrong: {cell}" for cell in after if before.get(cell) not in (None, after[cell]))
-    if left := launched.started():
-        yield f"leftover: {len(left)} processes after {LIMIT} s"
+    if leftovers := launched.started():
+        yield f"leftover: {len(leftovers)} processes after {LIMIT} s"
 
 
 def struck(launch, run, dice, blows, undisturbed):

@@ -42,12 +42,12 @@ def test_a_bundle_reads_as_its_run_and_unpacks_to_it_and_equal_runs_give_equal_f
     assert bundle.spec() == plan.spec
     assert bundle.records(plan) == run.records(plan)
     assert bundle.stale(plan) == 0
-    there = unpack(bundle, Path("other"))
-    assert there.root == Path("other/small")
-    assert there.spec_path.read_bytes() == run.spec_path.read_bytes()
-    assert lines(bundle.root) == lines(there.root) == lines(run.root)
-    for one in (RunDirectory(run.root.absolute()), there):
-        again = write_bundle(one, Path("again.zip"))
+    copy = unpack(bundle, Path("other"))
+    assert copy.root == Path("other/small")
+    assert copy.spec_path.read_bytes() == run.spec_path.read_bytes()
+    assert lines(bundle.root) == lines(copy.root) == lines(run.root)
+    for equal in (RunDirectory(run.root.absolute()), copy):
+        again = write_bundle(equal, Path("again.zip"))
         assert again.path.read_bytes() == file.read_bytes()
         assert (again.records, again.missing, again.absent) == (7, 1, ())
 
@@ -86,7 +86,7 @@ def test_runs_and_bundles_are_found_by_name_path_age_and_the_folder_of_their_rep
 
 def test_nothing_is_written_into_a_bundle_and_flipped_bits_never_pass(file, run, plan):
     """Wherever a bit flips, a record that is read is the one that was bundled."""
-    sound, whole = file.read_bytes(), run.records(plan)
+    sound, originals = file.read_bytes(), run.records(plan)
     with pytest.raises(LabError, match=r"small.zip is a bundle, and .*maxk-lab run small.zip"):
         execute(Run(plan, Bundle(file)), force=True)
     assert file.read_bytes() == sound
@@ -95,12 +95,12 @@ def test_nothing_is_written_into_a_bundle_and_flipped_bits_never_pass(file, run,
         file.write_bytes(sound[:at] + bytes([sound[at] ^ 4]) + sound[at + 1 :])
         try:
             bundle = Bundle(file)
-            found = bundle.records(plan)
-            noticed += len(found) < len(whole)
+            records = bundle.records(plan)
+            noticed += len(records) < len(originals)
         except LabError:
             noticed += 1
             continue
-        assert all(record in whole for record in found)
+        assert all(record in originals for record in records)
     assert noticed > 50
 
 

@@ -139,7 +139,7 @@ def test_the_last_checkpoint_of_a_training_is_the_policy_of_a_gradient_study(sav
     made = make_environment(begun.as_dict()["environment"], begun.as_dict()["policy"])
     policy = initial_policy(made, begun.as_dict())
     assert torch.equal(policy.state_dict()["logits"], policy_state(trained)["logits"])
-    measured = [measured_here(one, saved / "pools") for one in (begun, warm)]
+    measured = [measured_here(unit, saved / "pools") for unit in (begun, warm)]
     assert warm.stage == 1
     assert measured[0] != measured[1]
     trained.rename(saved / "moved.pt")

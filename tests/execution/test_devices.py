@@ -58,11 +58,11 @@ def test_shares_of_devices(monkeypatch, visible, share, most, seen):
             devices.most()
         return
     assert devices.most() == most
-    wanted = devices.wanted_by(True)
-    assert [devices.take(wanted) for _ in seen] == seen
+    uses_device = devices.wanted_by(True)
+    assert [devices.take(uses_device) for _ in seen] == seen
     # What one has that ends is the next one's.
     devices.give(seen[-1])
-    assert devices.take(wanted) == seen[-1]
+    assert devices.take(uses_device) == seen[-1]
 
 
 @pytest.mark.usefixtures("forked_here")

@@ -122,17 +122,17 @@ def test_a_unit_of_another_driver_is_waited_for_with_one_event_and_taken_when_it
     monkeypatch.setattr(drive_module, "OTHERS_SECONDS", 0.05)
     first, second = tasks
     backend, waits = Scripted(measured), []
-    with Driver(run.root) as other, Driver(run.root) as driver:
-        assert other.take(first.key)
+    with Driver(run.root) as holder, Driver(run.root) as driver:
+        assert holder.take(first.key)
         wait_until(lambda: driver.holder(first.key))
 
         def release(name, payload):
             if name == "waiting":
                 waits.append((payload["units"], *payload["drivers"]))
-                other.release(first.key)
+                holder.release(first.key)
 
         drive(tasks, run, backend, driver, release)
-        assert waits == [([first.label], str(other.info))]
+        assert waits == [([first.label], str(holder.info))]
     assert [task.key for task in backend.begun] == [second.key, first.key]
 
 

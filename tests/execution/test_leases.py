@@ -30,19 +30,19 @@ def other(tmp_path):
 
 
 def test_a_driver_has_a_task_until_its_release_and_shows_the_progress(tmp_path):
-    with Driver(tmp_path) as one, Driver(tmp_path) as two:
-        assert one.take("task")
-        assert one.take("task")
-        assert not two.take("task")
-        assert two.take("another")
-        one.show("task", {"step": 3})
-        one.show("another", {"step": 3})
-        tasks = {one.info.id: {"task": {"step": 3}}, two.info.id: {"another": {}}}
+    with Driver(tmp_path) as first, Driver(tmp_path) as second:
+        assert first.take("task")
+        assert first.take("task")
+        assert not second.take("task")
+        assert second.take("another")
+        first.show("task", {"step": 3})
+        first.show("another", {"step": 3})
+        tasks = {first.info.id: {"task": {"step": 3}}, second.info.id: {"another": {}}}
         wait_until(lambda: {info.id: info.tasks for info in drivers(tmp_path)} == tasks)
-        assert (holder := two.holder("task")) is not None
-        assert (holder.id, holder.pid) == (one.info.id, os.getpid())
-        one.release("task")
-        assert two.take("task")
+        assert (holder := second.holder("task")) is not None
+        assert (holder.id, holder.pid) == (first.info.id, os.getpid())
+        first.release("task")
+        assert second.take("task")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -71,35 +71,35 @@ def test_half_taken_leases_and_half_written_files_are_nobodys(tmp_path):
     for path in (lease, half):
         path.parent.mkdir()
         path.touch()
-    with Driver(tmp_path) as one:
+    with Driver(tmp_path) as first:
         with Driver(tmp_path):  # which may be at work on them
-            assert not one.take("task")
-            one.remove_leftovers()
+            assert not first.take("task")
+            first.remove_leftovers()
             assert half.exists()
-        assert one.take("task")
-        one.remove_leftovers()
+        assert first.take("task")
+        first.remove_leftovers()
     assert not half.exists()
 
 
 def test_files_of_dead_drivers_are_removed(tmp_path):
     """Of another machine after a while; of this one at once."""
-    with Driver(tmp_path) as one:
+    with Driver(tmp_path) as first:
         (sign,) = (tmp_path / "drivers").iterdir()
         path = sign.with_name("00000000.json")
         mine = json.loads(sign.read_text()) | {"id": "0" * 8, "pid": 2**22 + 1}
         sign.with_name("odd.json").write_text("[")
         path.write_text(json.dumps(mine | {"host": "node7"}))
-        assert [info.host for info in one.others()] == ["node7"]
+        assert [info.host for info in first.others()] == ["node7"]
         os.utime(path, (1, 1))
-        assert (one.others(), path.exists()) == ([], False)
+        assert (first.others(), path.exists()) == ([], False)
         path.write_text(json.dumps(mine))
-        assert (one.others(), path.exists()) == ([], False)
+        assert (first.others(), path.exists()) == ([], False)
 
 
 def test_where_nothing_can_be_written_everyone_works(tmp_path):
     for name in ("leases", "drivers"):
         (tmp_path / name).write_text("in the way")
-    with Driver(tmp_path) as one, Driver(tmp_path) as two:
-        assert one.take("task")
-        assert two.take("task")
-        one.release("task")
+    with Driver(tmp_path) as first, Driver(tmp_path) as second:
+        assert first.take("task")
+        assert second.take("task")
+        first.release("task")

@@ -76,10 +76,10 @@ def test_what_no_cell_can_have_measured_is_unreadable_whatever_its_checksum_says
 ):
     line = record.to_line()
     head, body = from_json(line[9:].partition(b"\t")[0]), body_of(line)
-    part = head if place == ("status",) else body
+    mapping = head if place == ("status",) else body
     for key in place[:-1]:
-        part = part[key]
-    part[place[-1]] = value
+        mapping = mapping[key]
+    mapping[place[-1]] = value
     run.append(line_of(head, body))
     with pytest.warns(LabWarning, match=f"jsonl:1: unreadable record: .*{why}"):
         assert run.records(plan) == []

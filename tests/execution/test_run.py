@@ -17,19 +17,19 @@ from maxk_lab.sweep_file.load import load_spec
 pytestmark = pytest.mark.usefixtures("forked")
 
 
-def test_a_run_tells_its_events_and_its_records_carry_what_they_are_of(go, run, plan):
+def test_a_run_sends_its_events_and_its_records_have_their_provenance(go, run, plan):
     """Their provenance, and what a clock said, beside the metrics."""
-    told = []
-    go("timed", only="seed=1", on_event=lambda *event: told.append(event))
+    events = []
+    go("timed", only="seed=1", on_event=lambda *event: events.append(event))
     middle = ["unit_started", *["cell_done"] * 4, "unit_finished"]
-    names = [name for name, _ in told if name != "progress"]
+    names = [name for name, _ in events if name != "progress"]
     assert names == ["run_started", *middle, "run_finished"]
-    unit, progress = plan.units[1], told[2][1]
+    unit, progress = plan.units[1], events[2][1]
     assert (progress["unit"], progress["phase"], progress["step"]) == (unit.label, "training", 1)
     # Cells of one n are measured together.
     ids = [cell.id for cell in sorted(unit.cells, key=lambda cell: cell.n)]
-    assert told[1][1]["cell_ids"] == ids
-    assert [payload["cell"] for name, payload in told if name == "cell_done"] == ids
+    assert events[1][1]["cell_ids"] == ids
+    assert [payload["cell"] for name, payload in events if name == "cell_done"] == ids
     for record in run.records(plan):
         assert set(record.provenance) == {"git", "project", "versions", "platform", "started"}
         assert {"maxk_lab", "python", "torch", "rl4co"} <= set(record.provenance["versions"])
@@ -71,7 +71,7 @@ def test_cells_that_are_measured_again_find_nothing_of_theirs_in_the_cache(go, r
     ids = {(cell.seed, cell.baseline): cell.id for cell in plan.cells}
     stale = plan.cells[0].as_dict() | {"id": "0123456789abcdef"}
     run.write(Record(stale, "failed", None, "no"))
-    kept = {
+    files = {
         "failed": run.cache_path / f"training-{ids[0, 'none']}.pt",
         "done": run.cache_path / f"training-{ids[0, 'centred']}.pt",
         "interrupted": run.cache_path / f"policy-{ids[1, 'none']}-100.pt",
@@ -80,25 +80,25 @@ def test_cells_that_are_measured_again_find_nothing_of_theirs_in_the_cache(go, r
     }
 
     def left_by(**options):
-        for path in kept.values():
+        for path in files.values():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("kept", encoding="utf-8")
         go(**options)
-        return {name for name, path in kept.items() if path.exists()}
+        return {name for name, path in files.items() if path.exists()}
 
-    assert left_by() == set(kept)
-    assert left_by(retry_failed=True) == set(kept) - {"failed"}
+    assert left_by() == set(files)
+    assert left_by(retry_failed=True) == set(files) - {"failed"}
     assert left_by(force=True, only="seed=0") == {"interrupted", "stale"}
     forget(run.root, ids[1, "none"])
     assert left_by(force=True) == {"stale"}
 
 
-def test_stale_records_are_told_and_kept(go, small, run):
+def test_stale_records_are_reported_and_stay(go, small, run):
     go()
-    told = []
-    outcome = go("quick", "gradient.pool=32", on_event=lambda *event: told.append(event))
+    events = []
+    outcome = go("quick", "gradient.pool=32", on_event=lambda *event: events.append(event))
     assert (len(outcome.done), outcome.stale, len(run.ids())) == (8, 8, 16)
-    assert ("stale", {"records": 8}) in told
+    assert ("stale", {"records": 8}) in events
     assert run.spec() == load_spec(small, ["gradient.pool=32"])
 
 

@@ -66,9 +66,9 @@ def test_the_records_depend_on_the_segments_alone_in_any_order_of_writing(
     for name in turns:
         data = next(lines[name])
         cut = order.randrange(len(data))
-        for part in (data[:cut], data[cut:]):  # a line may be read before it ends
+        for piece in (data[:cut], data[cut:]):  # a line may be read before it ends
             with (folder / name).open("ab") as file:
-                file.write(part)
+                file.write(piece)
             if order.random() < 0.5:
                 watching.refresh()
     # A writer that was killed in the middle of a line.
@@ -84,7 +84,7 @@ def test_the_records_depend_on_the_segments_alone_in_any_order_of_writing(
 @given(st.lists(WRITTEN, min_size=1, max_size=5), st.integers(0, 10_000), st.integers(0, 255))
 def test_a_changed_byte_never_gives_another_record(tmp_path_factory, written, place, byte):
     folder = tmp_path_factory.mktemp("records")
-    data = b"".join(line(*one) for one in written)
+    data = b"".join(line(*record) for record in written)
     at = place % len(data)
     (folder / "0.jsonl").write_bytes(data[:at] + bytes([byte]) + data[at + 1 :])
     sound = {(CELLS[c], a, "done" if d else "failed", v) for c, a, d, v in written}
@@ -118,14 +118,14 @@ def test_a_writer_has_a_segment_of_its_own_and_begins_another_where_that_is_remo
 ):
     """Also if it is removed while a record is written."""
     folder, flush, removed = tmp_path / "records", os.fsync, list[Path]()
-    one, other = Segment(folder), Segment(folder)
+    first, second = Segment(folder), Segment(folder)
     assert not folder.exists()
-    for segment, cell in ((one, 0), (other, 1), (one, 2)):
+    for segment, cell in ((first, 0), (second, 1), (first, 2)):
         segment.append(line(cell))
     assert sorted(path.read_bytes().count(b"\n") for path in folder.iterdir()) == [1, 2]
     assert len(winners(folder)) == 3
     shutil.rmtree(folder)
-    one.append(line(1))
+    first.append(line(1))
     assert set(winners(folder)) == {CELLS[1]}
 
     def flush_and_remove(file):
@@ -135,7 +135,7 @@ def test_a_writer_has_a_segment_of_its_own_and_begins_another_where_that_is_remo
             shutil.rmtree(folder)
 
     monkeypatch.setattr(os, "fsync", flush_and_remove)
-    one.append(line(0))
+    first.append(line(0))
     assert (set(winners(folder)), len(removed)) == ({CELLS[0]}, 1)
 
 
@@ -160,7 +160,7 @@ def test_a_full_disk_tears_one_line_and_loses_no_other(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_folder_that_cannot_be_read_is_told(tmp_path):
+def test_a_folder_that_cannot_be_read_is_an_error(tmp_path):
     (tmp_path / "records").touch()
     with pytest.raises(RefusedError, match="records cannot be read: Not a directory"):
         Store(tmp_path / "records").refresh()

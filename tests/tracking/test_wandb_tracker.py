@@ -95,13 +95,13 @@ def test_trainings_are_sent_live_and_the_rest_at_the_end_and_sending_again_repla
     assert before == {place: Path(place).stat().st_mtime_ns for place in before}
     assert wandb.setup().settings.base_url.startswith("https://")
 
-    other = run.root / "wandb" / "offline-run-20260101_000000-somebody"
-    other.mkdir()
+    foreign = run.root / "wandb" / "offline-run-20260101_000000-somebody"
+    foreign.mkdir()
     time.sleep(1.1)  # wandb names its folders by the second
     folders = [Path(folder) for folder in track(run, "offline")]
     # The ids stay, and the files are replaced.
     assert [Path(place).name[-16:] for place in first] == [each.name[-16:] for each in folders]
-    assert sorted(run.root.glob("wandb/offline-run-*")) == sorted([*folders, other])
+    assert sorted(run.root.glob("wandb/offline-run-*")) == sorted([*folders, foreign])
     done, _, sweep = runs = [*map(offline_run, folders)]
     assert [(each.about.job_type, each.about.display_name) for each in runs] == [
         ("training", "maxk/centred n=8 k=4 seed 0"),
