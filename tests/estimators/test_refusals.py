@@ -98,6 +98,8 @@ ROWS = [[0.0, 1.0, 0.25, 1.0], [3.0, -1.0, 0.5, 2.0]]
 HALF = torch.tensor([-6e4, 6e4, 6e4], dtype=torch.float16)
 TENSOR = torch.tensor([0.0, 1.0, 5.0])
 OPO = {"baseline": "opo", "k": 1}
+ONE = {"baseline": "none", "k": 1}
+TWO = {"coefficients": torch.ones(2)}
 LOO = {"baseline": "sample_loo", "k": 1}
 OFF = {"estimator": "off_policy_maxk"}
 MASKED = np.ma.array([1, 1, 1], mask=[0, 0, 1])
@@ -119,21 +121,9 @@ MASKED = np.ma.array([1, 1, 1], mask=[0, 0, 1])
         (TENSOR, {"k": 4}, "k must be an integer with 1 <= k <= n = 3, got 4"),
         (TENSOR, {"estimator": "reinforce", "baseline": "subloo"}, "needs 2 <= K <= n, got K = 1"),
         (TENSOR, {"baseline": "ladder"}, r"needs its fitted coefficients, \[..., D\], got"),
-        (
-            TENSOR,
-            {"baseline": "affine[0.5]", "coefficients": torch.ones(1)},
-            r"affine\[0.5\] takes no coefficients",
-        ),
-        (
-            TENSOR,
-            {"baseline": "ladder", "coefficients": torch.ones(2)},
-            r"coefficients must be \[..., 1\] over the leading dimensions of rewards \[3\], got sh",
-        ),
-        (
-            TENSOR,
-            {"baseline": "joint_optimum", "coefficients": torch.ones(1)},
-            r"must be \[..., 3\] over",
-        ),
+        (TENSOR, TWO | {"baseline": "affine[0.5]"}, r"affine\[0.5\] takes no coefficients"),
+        (TENSOR, TWO | {"baseline": "ladder"}, r"coefficients must be \[..., 1\] over the leading"),
+        (TENSOR, TWO | {"baseline": "joint_optimum"}, r"coefficients must be \[..., 3\] over"),
         (TENSOR, OFF, "needs ratios, one positive number pi / pi_old per sam"),
         (TENSOR, {"ratios": torch.ones(3)}, "maxk takes no ratios"),
         (TENSOR, OPO, r"needs trajectory_weights\['length'\], one positive number per"),
@@ -147,16 +137,8 @@ MASKED = np.ma.array([1, 1, 1], mask=[0, 0, 1])
                 ([1j, 1j, 1j], "g must be floating-point with 16 bits or more, integer or boolean"),
             )
         ),
-        (
-            TENSOR,
-            {"weight_normalization": "z_score"},
-            r"one of none, zscore, sum_to_zero, got 'z_score' \(did you mean zscore",
-        ),
-        (
-            torch.ones(1),
-            {"baseline": "none", "k": 1, "weight_normalization": "zscore"},
-            "zscore needs n >= 2 samples",
-        ),
+        (TENSOR, {"weight_normalization": "z_score"}, r"sum_to_zero, got 'z_score' \(did you mean"),
+        (torch.ones(1), ONE | {"weight_normalization": "zscore"}, "zscore needs n >= 2 samples"),
         *(
             (rewards, {}, f"rewards must be whole .* got {sign}{WHOLE + 1}: ")
             for rewards, sign in (
@@ -191,6 +173,8 @@ def test_advantages(rewards: Any, options: dict[str, Any], message: str) -> None
 
 
 R = torch.tensor([1.0, 2.0, 3.0])
+OF_LENGTH, CONSTANT = Method.parse("maxk", "opo"), Method.parse("maxk", "constant")
+EXACT = Method.parse("off_policy_maxk", "none", 2)
 
 
 @pytest.mark.parametrize(
@@ -215,14 +199,8 @@ R = torch.tensor([1.0, 2.0, 3.0])
         (lambda: estimators.maxk_curve((R.double() - 2) * 1.2e308), "must span less than"),
         (lambda: estimators.maxk_curve(R.cfloat()), "16 bits or more, integer or boolean"),
         (lambda: estimators.maxk_curve([1, 2]), r"rewards must be a torch\.Tensor"),
-        (
-            lambda: Method.parse("maxk", "opo").weights(R, trajectory_weights={"length": [1]}),
-            r"must be a torch\.Tensor",
-        ),
-        (
-            lambda: Method.parse("maxk", "constant").weights(R, coefficients=[1]),
-            r"must be a torch\.Tensor",
-        ),
+        (lambda: OF_LENGTH.weights(R, trajectory_weights={"length": [1]}), r"a torch\.Tensor"),
+        (lambda: CONSTANT.weights(R, coefficients=[1]), r"must be a torch\.Tensor"),
         *(
             (lambda use=use, x=x: use(R, x, 2), message)
             for x, message in (
@@ -231,10 +209,7 @@ R = torch.tensor([1.0, 2.0, 3.0])
                 (torch.tensor([1.0, nan, 1.0]), "ratios must be positive and finite, got nan"),
                 (1 / torch.tensor([1.0, 0.0, 1.0]), "ratios must be positive and finite, got inf"),
             )
-            for use in (
-                off_policy_value,
-                lambda r, x, k: Method.parse("off_policy_maxk", k=k).weights(r, ratios=x),
-            )
+            for use in (off_policy_value, lambda r, x, k: EXACT.weights(r, ratios=x))
         ),
     ],
 )

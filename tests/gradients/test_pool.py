@@ -110,13 +110,3 @@ def test_a_perturbed_policy_lies_at_its_distance_on_a_line_that_the_seed_alone_g
     assert near.norm().item() == pytest.approx(0.5, rel=1e-12)
     torch.testing.assert_close(4 * near, far, rtol=1e-10, atol=1e-12)
     assert not torch.allclose(near, step(0.5, 2))
-
-
-def test_without_another_policy_the_ratios_are_exactly_one():
-    environment = bandit()
-    still = perturbed(environment.policy(0), 0.0, seed=2)
-    for pool in (pool_of(environment), pool_of(environment, behaviour=still)):
-        assert pool.ratios.eq(1).all()
-        assert not pool.off_policy
-        for part in pool.parts:
-            assert torch.equal(part.listed.behaviour, part.listed.probabilities)
