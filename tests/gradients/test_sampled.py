@@ -184,6 +184,21 @@ def test_without_the_exact_gradient_the_reference_has_ratios():
         measured(pool, sampled("order[0 1 0]", "centred", 4, 3))
 
 
+def test_trajectory_j_of_a_pool_with_forced_starts_has_start_j():
+    """`test_catalogue.py` of the estimators has the mean of estimates from such groups."""
+    plain = small_environments.make("tsp", num_loc=5)
+    forced, policy, instance = plain.forced_starts(), plain.policy(0), plain.instances(1, 1)
+    listed, _ = plain.enumerate(instance)
+    chances = forced.log_probs(policy, instance, listed.unsqueeze(0))[0].detach().exp()
+    of_start = torch.zeros(5).double().index_add_(0, listed[:, 0], chances.double())
+    torch.testing.assert_close(of_start, torch.ones(5).double())
+    actions = forced.rollout(policy, instance, 20, seed=1).actions[0]
+    assert torch.equal(actions[:, 0], torch.arange(20) % 5)
+    pool = pool_of(forced, 20, 1, policy=policy, instances=instance, starts=5)
+    assert (pool.starts, pool.exact) == (5, False)
+    assert pool.gradient_products["max@2"].isnan().all()
+
+
 def test_a_cell_does_not_depend_on_the_other_cells_asked_for():
     alone, together = (pool_of(bandit(), 200, objectives=ks) for ks in ([2], [1, 2, 3]))
     own = sampled("maxk", "centred", 4, 2)
