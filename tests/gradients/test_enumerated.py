@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import small_environments
 import torch
 from scipy import stats
 from score_tables import (
@@ -16,7 +15,6 @@ from score_tables import (
     name_of,
     pool_of,
     table,
-    weigh_of,
 )
 from sweep_files import problems
 
@@ -88,18 +86,6 @@ def test_bias_is_proven_or_refuted_without_sampling(shift, dtype):
     assert all(np.isnan(v.p_value) for v in verdicts.values())
     assert {v.detectable for v in verdicts.values()} == {1e-9 if dtype == "float64" else 1e-4}
     assert verdicts["reinforce", "mean", 4, 1].relative_bias == pytest.approx(0.25, rel=1e-9)
-
-
-def test_a_policy_of_tokens_is_judged_as_a_table_is():
-    keys = {("maxk", "optimal[grad_norm]", 3, 2): "unbiased", ("grpo", "none", 3, 1): "biased"}
-    sizes = {"task": "deceptive", "vocab_size": 3, "max_length": 3, "prompt_length": 2}
-    policy = {"embed_dim": 8, "init_std": 0.5}
-    environment = small_environments.make("toy_llm", policy=policy, **sizes)
-    metrics, verdicts = verdicts_of(pool_of(environment, count=2, objectives=[1, 2]), keys)
-    assert {key: verdict.verdict for key, verdict in verdicts.items()} == keys
-    for one in metrics:
-        assert one["against"] == "complete"
-        assert all(-1 <= value <= 1 for values in one["proxies"].values() for value in values)
 
 
 def test_ratios_make_the_gradient_unbiased_and_nothing_less_does():
@@ -187,13 +173,15 @@ def test_the_measures_of_a_cell_equal_the_sum_over_all_tuples(estimator, baselin
         shares = [float(chance[one].sum()) for one in kept]
         for i in range(3):
             rewards = instances[i][tuples]
-            weights = weigh_of(estimator, baseline, k)(rewards, g[tuples], ratios)
-            estimates = estimates_of(weights.double(), scores, tuples) * kept[i].unsqueeze(1)
+            by_ratios = {"ratios": ratios} if method.needs_ratios else {}
+            by_g = {method.needed_weight: g[tuples]}
+            weights = method.weights(rewards, trajectory_weights=by_g, **by_ratios)
+            estimates = estimates_of(weights, scores, tuples) * kept[i].unsqueeze(1)
             truth = exact_gradient_weights(p, instances[i], method.objective_at(4)) @ scores
             expected = selected_moments(estimates, chance, truth, shares, i, selection)
             if selection == "none":
                 plain = values = objective_estimate(rewards, method.objective_at(4))
-                if method.needs_ratios:
+                if by_ratios:
                     values = off_policy_value(rewards, ratios, k)
                 expected |= {
                     "objective": p[tuples].prod(1) @ plain,

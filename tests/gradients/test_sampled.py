@@ -14,7 +14,13 @@ from maxk_lab.estimators import Objective, advantages
 from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.gradients.sampled.blocks import KEPT, together
-from maxk_lab.gradients.sampled.groups import FEW_GROUPS, MOST_BLOCKS, blocks_of, group_order
+from maxk_lab.gradients.sampled.groups import (
+    FEW_GROUPS,
+    MOST_BLOCKS,
+    blocks_of,
+    group_order,
+    groups_of,
+)
 from maxk_lab.gradients.sampled.measures import carrying_share, measure_cells
 from maxk_lab.gradients.scores import draw
 from maxk_lab.gradients.scores.draw import perturbed
@@ -197,6 +203,8 @@ def test_trajectory_j_of_a_pool_with_forced_starts_has_start_j():
     pool = pool_of(forced, 20, 1, policy=policy, instances=instance, starts=5)
     assert (pool.starts, pool.exact) == (5, False)
     assert pool.gradient_products["max@2"].isnan().all()
+    members = groups_of(pool, 4, 1, 0).gathered(torch.arange(20).unsqueeze(0)) % 5
+    assert torch.equal(members, torch.arange(4).expand_as(members))
 
 
 def test_a_cell_does_not_depend_on_the_other_cells_asked_for():
