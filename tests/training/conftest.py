@@ -52,7 +52,6 @@ class Sequences:
 
     reward: object = reward
     seen: list = field(default_factory=list)
-    enumerable = True
 
     def policy(self, seed):
         return Table(seed)
@@ -95,24 +94,15 @@ class Sequences:
     def log_probs(self, policy, instances, actions):
         return self.tokens(policy, instances, actions).log_probs.sum(-1)
 
-    def enumerate(self, instances):
+    def every(self, policy):
+        """All sequences [A, T], their rewards [A], token log-probabilities and mask [A, T]."""
         listed = torch.tensor(list(itertools.product(range(SYMBOLS), repeat=LENGTH)))
         actions = (listed * alive(listed)).unique(dim=0)
-        return actions, self.reward(actions)
+        tokens = self.tokens(policy, torch.arange(1), actions)
+        return actions, self.reward(actions), tokens.log_probs, tokens.mask
 
 
 @pytest.fixture
 def sequences():
     """The class of the environment: `sequences(reward=...)` makes one."""
     return Sequences
-
-
-@pytest.fixture(autouse=True)
-def full_precision():
-    """RL4CO's trainer lowers the precision of all matrix products of the process.
-
-    Other tests must not see that.
-    """
-    before = torch.get_float32_matmul_precision()
-    yield
-    torch.set_float32_matmul_precision(before)

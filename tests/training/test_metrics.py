@@ -8,56 +8,51 @@ import torch
 
 from maxk_lab.training.batch import METRICS, batch_metrics
 
-NAN = float("nan")
+NAN = math.nan
 RAW = torch.tensor([[1.0, 3.0, NAN], [2.0, 2.0, 2.0], [5.0, NAN, NAN], [NAN, NAN, NAN]])
 MASK = torch.tensor([[[1, 0, 0], [1, 1, 1]], [[1, 1, 0], [1, 1, 0]]], dtype=torch.bool)
 VALUES = torch.arange(12.0).view(2, 2, 3)
-UNUSABLE = torch.tensor([False, True])
+WEIGHTS = torch.tensor([[0.5, -0.25], [1.0, 0.0]])
+CLOSE = torch.tensor([[1000.0, 1000.001]])
 
 
-ZERO = torch.zeros(2, 2)
-
-
-def logged(raw=ZERO, weights=VALUES, kl=None, shift=0.0):
+def logged(raw, kl=None, shift=0.0):
     batch = SimpleNamespace(
         rollouts=SimpleNamespace(rewards=raw),
         numbers=SimpleNamespace(mask=MASK, entropy=VALUES),
         truncated=torch.tensor([[False, True], [False, False]]),
     )
-    return batch_metrics(batch, raw + shift, weights, UNUSABLE, kl)
+    return batch_metrics(batch, raw + shift, WEIGHTS, torch.tensor([False, True]), kl)
 
 
-def test_rewards_by_hand():
-    found = logged(RAW, shift=-1)
-    assert found["reward/mean"] == pytest.approx(15 / 6)
-    assert found["reward_with_kl/mean"] == pytest.approx(9 / 6)
-    assert found["reward/std"] == pytest.approx((math.sqrt(2) + 0) / 2)
-    assert found["frac_reward_zero_std"] == 1 / 2
-    assert found["frac_unscorable"] == 6 / 12
-    alone = logged(RAW[2:3])
-    assert math.isnan(alone["reward/std"])
-    assert math.isnan(alone["frac_reward_zero_std"])
-    assert alone["reward/mean"] == 5.0
-    assert math.isnan(logged(RAW[3:])["reward/mean"])
-
-
-def test_rewards_far_from_zero_keep_their_spread():
-    raw = torch.tensor([[1000.0, 1000.001]], dtype=torch.float32)
-    expected = (raw[0, 1].double() - raw[0, 0].double()).item() / math.sqrt(2)
-    assert logged(raw)["reward/std"] == pytest.approx(expected, rel=1e-9)
+@pytest.mark.parametrize(
+    ("raw", "mean", "std", "constant"),
+    [
+        (RAW, 15 / 6, math.sqrt(2) / 2, 1 / 2),
+        (RAW[2:3], 5.0, NAN, NAN),
+        (RAW[3:], NAN, NAN, NAN),
+        # Rewards far from zero keep their spread.
+        (CLOSE, 1000.0005, CLOSE.double().diff().item() / math.sqrt(2), 0),
+    ],
+    ids=["all", "one scored", "none scored", "far from zero"],
+)
+def test_rewards_by_hand(raw, mean, std, constant):
+    log = logged(raw, shift=-1)
+    names = ("reward/mean", "reward_with_kl/mean", "frac_reward_zero_std")
+    expected = [mean, mean - 1, constant]
+    assert [log[name] for name in names] == pytest.approx(expected, nan_ok=True)
+    assert log["reward/std"] == pytest.approx(std, rel=1e-9, nan_ok=True)
+    assert log["frac_unscorable"] == raw.isnan().double().mean().item()
 
 
 def test_tokens_by_hand():
-    found = logged(weights=torch.tensor([[0.5, -0.25], [1.0, 0.0]]), kl=VALUES * 2)
-    assert found["advantage/mean"] == pytest.approx(2 * 1.25 / 4)
-    assert found["entropy"] == pytest.approx(44 / 4)
-    assert found["kl/sequence"] == pytest.approx(88 / 4)
-    assert found["kl/token"] == pytest.approx(88 / 8)
-    assert (found["frac_truncated"], found["frac_unusable_groups"]) == (1 / 4, 1 / 2)
-    assert (found["length/mean"], found["length/min"], found["length/max"]) == (2.0, 1.0, 3.0)
-    by_token = logged()
-    assert by_token["advantage/mean"] == pytest.approx(2 * 44 / 8)
-    assert math.isnan(by_token["kl/sequence"])
-    assert math.isnan(by_token["kl/token"])
-    assert set(METRICS) - set(found) == {"loss", "grad_norm", "clip_ratio/low", "clip_ratio/high"}
-    assert set(found) <= set(METRICS)
+    log = logged(torch.zeros(2, 2), kl=VALUES * 2)
+    assert log["advantage/mean"] == pytest.approx(2 * 1.25 / 4)
+    assert log["entropy"] == pytest.approx(44 / 4)
+    assert (log["kl/sequence"], log["kl/token"]) == (pytest.approx(88 / 4), pytest.approx(88 / 8))
+    assert (log["frac_truncated"], log["frac_unusable_groups"]) == (1 / 4, 1 / 2)
+    assert (log["length/mean"], log["length/min"], log["length/max"]) == (2.0, 1.0, 3.0)
+    plain = logged(torch.zeros(2, 2))
+    assert math.isnan(plain["kl/sequence"])
+    assert math.isnan(plain["kl/token"])
+    assert set(METRICS) - set(log) == {"loss", "grad_norm", "clip_ratio/low", "clip_ratio/high"}

@@ -17,137 +17,123 @@ from maxk_lab.training.trainer import Trainer, train, warm_up
 
 # Every option that has a state of its own.
 OPTIONS = {
-    "steps": 13,
+    "steps": 7,
     "batch": 16,
     "learning_rate": 0.05,
     "inner_epochs": 2,
     "kl": {"place": "loss", "type": "k3"},
     "checkpoint_every": 4,
-    "evaluate": {"every": 5, "instances": 3, "samples": 4},
+    "evaluate": {"every": 3, "instances": 3, "samples": 4},
 }
-
+PLAIN = {"kl": {}, "inner_epochs": 1}
 RLOO = Weighting("reinforce", "centred", 4, 1)
 
 
-def trainer(environment, weighting=RLOO, seed=7, **options):
+def start(environment, weighting=RLOO, **options):
     settings = Settings.from_mapping({**OPTIONS, **options})
-    return Trainer.start(Step(environment, settings, weighting), environment.policy(0), seed=seed)
+    return Trainer.start(Step(environment, settings, weighting), environment.policy(0), seed=7)
 
 
-def run(started, environment, **keywords):
+def run(trainer, environment, **keywords):
     held_out = torch.arange(3)
     train(
-        started,
+        trainer,
         evaluate=lambda policy, step: (sample_rewards(environment, policy, held_out, 4, step), {}),
         **keywords,
     )
-    return started
-
-
-def same(a, b):
-    """Equal in everything but the time taken."""
-    for x, y in zip(a.policy.parameters(), b.policy.parameters(), strict=True):
-        assert torch.equal(x, y)
-    assert repr(a.log) == repr(b.log)  # NaN included
-    assert [e.step for e in a.evaluations] == [e.step for e in b.evaluations]
-    for x, y in zip(a.evaluations, b.evaluations, strict=True):
-        assert torch.equal(x.rewards, y.rewards)
+    return trainer
 
 
 def test_a_training_left_at_any_step_goes_on_to_the_same_numbers(sequences, tmp_path):
     environment, path = sequences(), tmp_path / "training.pt"
-    run(halfway := trainer(environment, steps=6), environment, checkpoint=path)
-    assert [e.step for e in halfway.evaluations] == [0, 5, 6]
-    assert torch.load(path, weights_only=True)["steps"] == 6
+    run(halfway := start(environment, steps=5), environment, checkpoint=path)
+    assert [evaluation.step for evaluation in halfway.evaluations] == [0, 3, 5]
+    assert torch.load(path, weights_only=True)["steps"] == 5
     path.unlink()
     rare = {"checkpoint_every": 1000}
-    whole = run(trainer(environment), environment)
-    started, times = trainer(environment, **rare), 0
-    while started.steps < 13:
-        started, times = trainer(environment, **rare), times + 1
+    uninterrupted = run(start(environment), environment)
+    trainer, times = start(environment, **rare), 0
+    while trainer.steps < 7:
+        trainer, times = start(environment, **rare), times + 1
         if path.exists():
-            started.load(torch.load(path, weights_only=True))
+            trainer.load(torch.load(path, weights_only=True))
         with pytest.raises(Leaving):
-            run(started, environment, checkpoint=path, leaving=lambda: True)
-        assert started.steps == times
-    same(run(started, environment, checkpoint=path, leaving=lambda: True), whole)
+            run(trainer, environment, checkpoint=path, leaving=lambda: True)
+        assert trainer.steps == times
+    run(trainer, environment, checkpoint=path, leaving=lambda: True)
+    assert torch.equal(trainer.policy.logits, uninterrupted.policy.logits)
+    assert repr(trainer.log) == repr(uninterrupted.log)  # NaN included
+    for mine, expected in zip(trainer.evaluations, uninterrupted.evaluations, strict=True):
+        assert mine.step == expected.step
+        assert torch.equal(mine.rewards, expected.rewards)
 
 
 def test_the_anchor_is_the_initial_policy(sequences):
     environment = sequences()
-    started = trainer(environment)
-    for _ in range(4):
-        started.advance()
+    trainer, resumed = start(environment), start(environment)
+    for _ in range(2):
+        trainer.advance()
+    resumed.load(trainer.state())
     initial = environment.policy(0).logits
-    assert torch.equal(started.anchor.logits, initial)
-    resumed = trainer(environment)
-    resumed.load(started.state())
+    assert torch.equal(trainer.anchor.logits, initial)
     assert torch.equal(resumed.anchor.logits, initial)
     assert not torch.equal(resumed.policy.logits, initial)
-    assert trainer(environment, kl={}).anchor is None
+    assert start(environment, kl={}).anchor is None
 
 
 def exact(environment, policy, k):
-    actions, rewards = environment.enumerate(torch.arange(1))
-    with torch.no_grad():
-        log_probs = environment.log_probs(policy, torch.arange(1), actions.unsqueeze(0))[0]
-    return float(exact_value(log_probs.exp(), rewards, k))
+    _, rewards, log_probs, _ = environment.every(policy)
+    return exact_value(log_probs.sum(-1).exp(), rewards, k).item()
 
 
 def test_training_improves_the_value_it_is_for_and_no_global_random_state(sequences):
     environment, weighting = sequences(), Weighting("maxk", "subloo", 4, 3)
-    started = trainer(environment, weighting, steps=40, kl={}, inner_epochs=1)
-    before, state = exact(environment, started.policy, weighting.k), torch.random.get_rng_state()
-    run(started, environment)
-    assert exact(environment, started.policy, weighting.k) > before + 0.2
+    trainer = start(environment, weighting, steps=40, **PLAIN)
+    before, state = exact(environment, trainer.policy, 3), torch.random.get_rng_state()
+    train(trainer)
+    assert exact(environment, trainer.policy, 3) > before + 0.2
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def test_mistakes_are_told_before_the_first_step(sequences):
+def test_mistakes_are_refused_before_the_first_step(sequences):
     environment = sequences()
-    with pytest.raises(
-        LabError, match=r"batch must be a multiple of every n.*evaluate.samples must be at least 5"
-    ):
-        trainer(environment, Weighting("maxk", "subloo", 5, 5))
+    problems = r"batch must be a multiple of every n.*evaluate.samples must be at least 5"
+    with pytest.raises(LabError, match=problems):
+        start(environment, Weighting("maxk", "subloo", 5, 5))
     assert environment.seen == []
 
 
 def test_every_step_trains_for_its_k(sequences):
     """The same four steps, each by a method for its own K."""
-    environment, own = sequences(), {"kl": {}, "inner_epochs": 1}
-    weighting = Weighting("maxk", "centred", 4, 3)
+    environment, weighting = sequences(), Weighting("maxk", "centred", 4, 3)
     schedule = {"kind": "step", "first": 1, "until": 2}
-    scheduled = trainer(environment, weighting, k_schedule=schedule, **own)
-    by_hand, plain = (trainer(environment, weighting, **own) for _ in range(2))
-    whole = by_hand.one_step
+    scheduled = start(environment, weighting, k_schedule=schedule, **PLAIN)
+    by_hand, fixed = (start(environment, weighting, **PLAIN) for _ in range(2))
+    method = by_hand.one_step
     for k in (1, 1, 3, 3):
-        by_hand.one_step = whole.at(k)
-        for each in (scheduled, by_hand, plain):
-            each.advance()
+        by_hand.one_step = method.at(k)
+        for trainer in (scheduled, by_hand, fixed):
+            trainer.advance()
     assert set(scheduled.log) == set(METRICS) | set(SCHEDULE_METRICS)
     assert scheduled.log["k"] == [1, 1, 3, 3]
     assert "k" not in by_hand.log
     assert torch.equal(by_hand.policy.logits, scheduled.policy.logits)
-    assert not torch.equal(plain.policy.logits, scheduled.policy.logits)
+    assert not torch.equal(fixed.policy.logits, scheduled.policy.logits)
 
 
-def warmed_up(environment, steps, **options):
-    options = {"batch": 8, "n": 8, "learning_rate": 1e-2, "clip": 1.0, "seed": 5} | options
-    return warm_up(environment, environment.policy(0), steps=steps, **options)
-
-
-@pytest.mark.parametrize("name", ["bandit", "tsp"])
-def test_a_warm_up_is_reinforce_with_a_leave_one_out_mean(name):
+@pytest.mark.parametrize(("name", "parameters"), [("bandit", {}), ("tsp", {"num_loc": 5})])
+def test_a_warm_up_is_reinforce_with_a_leave_one_out_mean(name, parameters):
     """Its first steps by hand: plain policy gradient on the data of (seed, step), clipped."""
-    environment = make(name, **{"num_loc": 5} if name == "tsp" else {})
-    warmed = warmed_up(environment, 3)
+    environment = make(name, **parameters)
+    policy, initial = environment.policy(0), environment.policy(0)
+    options = {"batch": 4, "n": 4, "learning_rate": 1e-2, "clip": 1.0, "seed": 5}
+    warmed = warm_up(environment, initial, steps=2, **options)
     train(warmed)
-    policy = environment.policy(0)
     optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
-    for step in range(3):
+    for step in range(2):
         seed = derive_seed("warmup", 5, step)
-        instances = environment.instances(8, derive_seed("instances", seed))
-        rollouts = environment.rollout(policy, instances, 8, seed=derive_seed("rollouts", seed))
+        instances = environment.instances(4, derive_seed("instances", seed))
+        rollouts = environment.rollout(policy, instances, 4, seed=derive_seed("rollouts", seed))
         log_probs = environment.log_probs(policy, instances, rollouts.actions)
         weights = advantages(rollouts.rewards, estimator="reinforce", baseline="centred", k=1)
         optimizer.zero_grad()

@@ -4,9 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from synthetic_records import make_cell
+from synthetic_records import make_cell, make_record
 
-from maxk_lab.execution.record import Record
 from maxk_lab.reports.report import make_report
 
 SAMPLES = 64
@@ -55,27 +54,32 @@ def truth(cell, k, step=800):
     return first + slope * np.log2(k) + (untrained - first) * np.exp(-step / 80)
 
 
-def metrics(cell, noise=0.005, spread=0.3, exact=True, reference=True):
+def metrics(cell, exact=True, reference=True):
     """Metrics of a trained cell: instances as hard as for all cells of the seed, and noise."""
     shared = np.random.default_rng([11, cell["seed"]])
-    own = np.random.default_rng(np.frombuffer(cell["id"].encode(), dtype=np.uint8))
-    difficulty = shared.normal(0, spread, INSTANCES)
-    luck = own.normal(0, noise) + own.normal(0, 4 * noise, INSTANCES)
+    noise = np.random.default_rng(np.frombuffer(cell["id"].encode(), dtype=np.uint8))
+    difficulty = shared.normal(0, 0.3, INSTANCES)
+    luck = noise.normal(0, 0.005) + noise.normal(0, 0.02, INSTANCES)
 
     def instances(k, step=800):
         return truth(cell, k, step) + difficulty + luck
 
     def band(values):
-        found = np.asarray(values)
-        ends = {"value": found, "low": found - 0.1, "high": found + 0.1}
-        return {end: value.tolist() for end, value in ends.items()}
+        value = np.asarray(values)
+        ends = {"value": value, "low": value - 0.1, "high": value + 0.1}
+        return {end: numbers.tolist() for end, numbers in ends.items()}
 
     def mean(k, step=800):
         return instances(k, step).mean()
 
     steps, optima = list(range(0, 801, 100)), (-3.84 + difficulty).tolist()
-    extras = ("greedy", 8), ("greedy_augmented", 40), ("greedy_multistart", 20)
-    known = {"kind": "milp" if exact else "local_search", "exact": exact, "per_instance": optima}
+    extras = {
+        "greedy": 8,
+        "greedy_augmented": 40,
+        "greedy_multistart": 20,
+        "multistart_sampling": 60,
+    }
+    best = {"kind": "milp" if exact else "local_search", "exact": exact, "per_instance": optima}
     why = {"kind": "none", "reason": "the optima of 20 cities take too long: ask for exact"}
     return {
         "steps": 800,
@@ -86,63 +90,50 @@ def metrics(cell, noise=0.005, spread=0.3, exact=True, reference=True):
         | {"ks": list(KS), "per_instance": [instances(k).tolist() for k in KS]},
         "extras": {
             name: band(mean(k)) | {"per_instance": instances(k).tolist()}
-            for name, k in (*extras, ("multistart_sampling", 60))
+            for name, k in extras.items()
         },
         "log": {
             "step": steps[:-1],
             "reward/mean": [truth(cell, 1, step) for step in steps[:-1]],
-            "entropy": [10 * np.exp(-step / 300) + own.normal(0, 0.1) for step in steps[:-1]],
-            "grad_norm": own.gamma(20, 1 / 20, 8).tolist(),
+            "entropy": [10 * np.exp(-step / 300) + noise.normal(0, 0.1) for step in steps[:-1]],
+            "grad_norm": noise.gamma(20, 1 / 20, 8).tolist(),
         },
         "undefined": {},
         "data": {"instances": f"{cell['seed']:016x}", "source": "drawn"},
-        "reference": known if reference else why,
+        "reference": best if reference else why,
     }
 
 
-def record(cell, status="done", **how):
+def record(cell, status="done", **options):
     """A record of one of these cells, with its clock."""
-    done = status == "done"
-    return Record(
-        cell=cell,
-        status=status,
-        metrics=metrics(cell, **how) if done else None,
-        error=None if done else "FloatingPointError: loss at step 3",
-        timings={"evaluations_seconds": [10.0 * i for i in range(9)]},
-    )
+    clock = {"evaluations_seconds": [10.0 * i for i in range(9)]}
+    why = "FloatingPointError: loss at step 3"
+    return make_record(cell, status, metrics, why, clock, **options)
 
 
-def report(planned, change=lambda found, cell: None, **how):
-    """The summary of these cells, whose metrics were changed."""
-    records = [record(cell, **how) for cell in planned]
+def report(planned, change=lambda metrics, cell: None, **options):
+    """The report of these cells, whose metrics were changed."""
+    records = [record(cell, **options) for cell in planned]
     for each in records:
         change(each.metrics, each.cell)
     return make_report(planned, records, name="tsp_training")
 
 
 def row_of(summary, *point):
-    """The one row at (estimator, baseline, K) and, where given, a start."""
-    found = [
+    """The row with i.i.d. starts at (estimator, baseline, K)."""
+    (row,) = (
         row
         for row in summary.studies["training"].rows
-        if (row.key.estimator, row.key.baseline, row.key.k) == point[:3]
-        and dict(row.key.setting).get("start", "iid") == (*point, "iid")[3]
-    ]
-    (one,) = found
-    return one
+        if (row.key.estimator, row.key.baseline, row.key.k) == point and row.settings.start == "iid"
+    )
+    return row
 
 
 @pytest.fixture(scope="session")
 def tsp():
     """The makers above."""
     return SimpleNamespace(
-        points=tuple(POINTS),
-        ks=KS,
-        cells=cells,
-        record=record,
-        report=report,
-        row_of=row_of,
-        truth=truth,
+        points=tuple(POINTS), ks=KS, cells=cells, record=record, report=report, row_of=row_of
     )
 
 

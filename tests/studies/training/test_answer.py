@@ -34,52 +34,68 @@ from maxk_lab.studies.training.table import judged, places_of
 from maxk_lab.sweep_file.studies import STUDIES
 from maxk_lab.training.settings import Settings
 
-TOLD = "maxk centred for K = 2"
-LOSS = "POMO's loss"
+LEAD, LOSS, FORCED = "maxk centred for K = 2", "POMO's loss", "POMO as shipped (start=forced)"
 # A lead that some seeds do not have, and one that all have.
 UNSURE, SURE = noise_with(0.05, 0.4), noise_with(0, 0.01)
 
 
 def answer(*rows):
     """The answer of the one place of these rows, the first of which others are compared with."""
-    (found,) = facts_of(compared(rows)).answers
-    return found
+    (answer_of_place,) = facts_of(compared(rows)).answers
+    return answer_of_place
 
 
-def labels(found, rows=()):
-    """The labels of the lines that are made of these facts; filling the template fails on none."""
-    lines, _ = filled(STUDIES.get("training"), found, rows)
-    return [label_of(line)[0] for line in lines]
+def pomo(top=3, noise=NOISE, **fields):
+    return row(POMO, [0, 1, 2, top], noise, **fields)
 
 
-def numbers(difference):
-    return difference.interval.value, difference.interval.low, difference.interval.high
+def lead(top=4, noise=SURE, **fields):
+    return row(CENTRED, [0, 1, 2, top], noise, **fields)
+
+
+def lines_of(facts, rows=()):
+    """The lines and the notes of a template; filling it fails on none of these facts."""
+    return filled(STUDIES.get("training"), facts, rows)
+
+
+def labels(facts, rows=()):
+    return [label_of(line)[0] for line in lines_of(facts, rows)[0]]
+
+
+def ends(interval):
+    return interval.value, interval.low, interval.high
+
+
+def assert_same(interval, values):
+    expected = seed_mean(values, 0.95)
+    assert ends(interval) == pytest.approx(ends(expected))
 
 
 def test_a_significant_lead_has_its_size_its_interval_and_its_cost():
-    found = answer(row(POMO, [0, 1, 2, 3]), row(CENTRED, [-1, 1, 2.5, 4], SURE))
-    wanted = seed_mean(SURE - NOISE, 0.95)
-    ends = wanted.low, wanted.high
-    assert (found.state, found.top, found.reference, found.compared) == ("compared", 4, LOSS, 1)
-    assert found.better == [found.use]
-    assert (found.use.name, found.use.than, found.use.sign) == (TOLD, LOSS, 1)
-    assert numbers(found.use) == pytest.approx((1, 1 + ends[0], 1 + ends[1]))
-    assert numbers(found.cost) == pytest.approx((-1, -1 + ends[0], -1 + ends[1]))
-    assert (found.cost.sign, found.tied, found.worse, found.below) == (-1, [], [], [])
-    assert (found.tuned, found.pomo, found.gaps) == (None, [], None)
-    # One that is not significant is the highest and no more.
-    found = answer(row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 3], UNSURE))
-    assert (found.better, found.highest, found.tied) == ([], [TOLD], [LOSS])
-    assert (found.use.name, found.use.sign, found.cost.sign) == (TOLD, 0, 0)
-    assert not found.usual_is_highest
+    facts = answer(pomo(), row(CENTRED, [-1, 1, 2.5, 4], SURE))
+    assert (facts.state, facts.top, facts.reference, facts.compared) == ("compared", 4, LOSS, 1)
+    assert facts.better == [facts.use]
+    assert (facts.use.name, facts.use.than, facts.use.sign) == (LEAD, LOSS, 1)
+    assert_same(facts.use.interval, 1 + SURE - NOISE)
+    assert_same(facts.cost.interval, -1 + SURE - NOISE)
+    assert (facts.cost.sign, facts.tied, facts.worse, facts.below) == (-1, [], [], [])
+    assert (facts.tuned, facts.pomo, facts.gaps) == (None, [], None)
+
+
+def test_a_lead_that_is_not_significant_is_the_highest_and_no_more():
+    facts = answer(pomo(), lead(3, UNSURE))
+    assert (facts.better, facts.highest, facts.tied) == ([], [LEAD], [LOSS])
+    assert (facts.use.name, facts.use.sign, facts.cost.sign) == (LEAD, 0, 0)
+    assert not facts.usual_is_highest
 
 
 def test_better_and_worse_are_sorted_from_the_ends():
-    points = [("maxk", name, 2) for name in ("centred", "subloo", "rloo", "none")]
-    rows = [row(p, [0, 1, 2, 3 + by], SURE) for p, by in zip(points, (1, 2, -2, -1), strict=True)]
-    found = answer(row(POMO, [0, 1, 2, 3]), *rows)
-    assert [(round(one.interval.value), one.sign) for one in found.better] == [(2, 1), (1, 1)]
-    assert [(round(one.interval.value), one.sign) for one in found.worse] == [(-2, -1), (-1, -1)]
+    gains = {"centred": 1, "subloo": 2, "rloo": -2, "none": -1}
+    rows = [row(("maxk", name, 2), [0, 1, 2, 3 + by], SURE) for name, by in gains.items()]
+    facts = answer(pomo(), *rows)
+    for methods, sizes in ((facts.better, [2, 1]), (facts.worse, [-2, -1])):
+        assert [round(each.interval.value) for each in methods] == sizes
+        assert {each.sign for each in methods} == {1 if sizes[0] > 0 else -1}
 
 
 def test_far_below_is_not_significant_after_correction_and_not_tied():
@@ -89,26 +105,25 @@ def test_far_below_is_not_significant_after_correction_and_not_tied():
         for i in range(1, 10)
         for k in (1, 2, 4)
     ]
-    far = row(CENTRED, [0, 1, 2, 2.262], noise_with(0, 0.36))
-    rows = compared([row(POMO, [0, 1, 2, 3]), far, *others])
+    far = lead(2.262, noise_with(0, 0.36))
+    rows = compared([pomo(), far, *others])
     (place,) = places_of(rows, 0.95)
     assert far.key in {each.key for each in place.may_be_best(4)}
-    found = answer(*rows)
-    assert [(one.name, one.sign) for one in found.below] == [(TOLD, 0)]
-    assert found.below[0].interval.high < 0
-    assert TOLD not in found.tied
-    assert found.worse == []
+    (facts,) = facts_of(rows).answers
+    assert [(each.name, each.sign) for each in facts.below] == [(LEAD, 0)]
+    assert facts.below[0].interval.high < 0
+    assert LEAD not in facts.tied
+    assert facts.worse == []
 
 
 def test_the_reference_itself_may_be_the_highest():
-    found = answer(row(POMO, [0, 1, 2, 3]), row(CENTRED, [-1, 0, 1, 2], SURE))
-    assert (found.usual_is_highest, found.highest, found.value) == (True, [LOSS], 3)
-    assert (found.use, found.cost, [one.name for one in found.worse]) == (None, None, [TOLD])
-    # As high as another: what that one costs is of no use.
-    lower = row(SUBLOO, [0, 1, 2, 2], SURE)
-    found = answer(row(POMO, [0, 1, 2, 3]), row(CENTRED, [-1, 0, 1, 3], SURE), lower)
-    assert (found.highest, found.usual_is_highest) == ([LOSS, TOLD], True)
-    assert (found.use, found.cost) == (None, None)
+    facts = answer(pomo(), row(CENTRED, [-1, 0, 1, 2], SURE))
+    assert (facts.usual_is_highest, facts.highest, facts.value) == (True, [LOSS], 3)
+    assert (facts.use, facts.cost, [each.name for each in facts.worse]) == (None, None, [LEAD])
+    # As high as another method: the cost of that method is of no use.
+    facts = answer(pomo(), row(CENTRED, [-1, 0, 1, 3], SURE), row(SUBLOO, [0, 1, 2, 2], SURE))
+    assert (facts.highest, facts.usual_is_highest) == ([LOSS, LEAD], True)
+    assert (facts.use, facts.cost) == (None, None)
 
 
 def test_equal_values_are_all_the_highest():
@@ -117,29 +132,26 @@ def test_equal_values_are_all_the_highest():
         row(CENTRED, [0, 0.9, 0.95, 1], 0 * NOISE),
         row(SUBLOO, [0, 0.8, 0.95, 1], 0 * NOISE),
     ]
-    found = answer(*rows)
-    assert found.highest == [TOLD, "maxk subloo for K = 2"]
-    assert (found.value, found.tied, found.use.name) == (1, [LOSS], TOLD)
-    found = answer(*rows[1:])
-    assert (found.state, found.value, found.better) == ("equal", 1, [])
-    assert found.highest == ["maxk centred", "maxk subloo"]
+    facts = answer(*rows)
+    assert facts.highest == [LEAD, "maxk subloo for K = 2"]
+    assert (facts.value, facts.tied, facts.use.name) == (1, [LOSS], LEAD)
+    facts = answer(*rows[1:])
+    assert (facts.state, facts.value, facts.better) == ("equal", 1, [])
+    assert facts.highest == ["maxk centred", "maxk subloo"]
 
 
 def test_a_method_with_another_reference_is_not_said_to_beat_the_usual_one():
     """With forced starts it is compared with POMO as shipped."""
-    loss, usual, *_ = compared([row(POMO, [0, 1, 2, 3]), row(SUBLOO, [0, 1, 2, 3], UNSURE)])
+    loss, usual = compared([pomo(), row(SUBLOO, [0, 1, 2, 3], UNSURE)])
     third = with_differences_to(row(("maxk", "none", 2), [0, 1, 2, 3], UNSURE), loss, 0.95)
-    shipped = row(POMO, [0, 1, 2, 1], start="multistart")
-    lead = with_differences_to(row(CENTRED, [0, 1, 2, 5], SURE, "multistart"), shipped, 0.95)
-    shipped = with_differences_to(shipped, loss, 0.95)
-    found = facts_of([loss, usual, third, shipped, lead])
-    (one,) = found.answers
-    assert (one.reference, one.use.than) == (LOSS, "POMO as shipped (start=forced)")
-    assert one.use.interval.value == pytest.approx(4)
-    assert {line.method.partition(" (minus ")[2] for line in found.table} == {
-        "",
-        "POMO as shipped (start=forced))",
-    }
+    shipped = pomo(1, start="multistart")
+    best = with_differences_to(lead(5, start="multistart"), shipped, 0.95)
+    facts = facts_of([loss, usual, third, with_differences_to(shipped, loss, 0.95), best])
+    (place,) = facts.answers
+    assert (place.reference, place.use.than) == (LOSS, FORCED)
+    assert place.use.interval.value == pytest.approx(4)
+    roles = {line.method.partition(" (minus ")[2] for line in facts.table}
+    assert roles == {"", f"{FORCED})"}
 
 
 @pytest.mark.parametrize(
@@ -152,160 +164,137 @@ def test_a_method_with_another_reference_is_not_said_to_beat_the_usual_one():
     ],
 )
 def test_what_cannot_be_compared_is_not(rows, state, value):
-    found = facts_of(rows)
-    (one,) = found.answers
-    assert (one.state, one.value) == (state, pytest.approx(value, nan_ok=True))
-    assert (one.use, one.better, one.worse, found.next) == (None, [], [], None)
+    facts = facts_of(rows)
+    (place,) = facts.answers
+    assert (place.state, place.value) == (state, pytest.approx(value, nan_ok=True))
+    assert (place.use, place.better, place.worse, facts.next) == (None, [], [], None)
     lacking = [each for each in rows if not each.curve]
-    assert labels(found, rows).count("Missing") == bool(lacking)
-    assert labels(found, rows).count("Use") == 1
+    assert labels(facts, rows).count("Missing") == bool(lacking)
+    assert labels(facts, rows).count("Use") == 1
 
 
 def test_a_reference_without_a_value_is_compared_with_nothing():
-    reference = unfinished(POMO)
-    rows = [row(CENTRED, [0, 1, 2, 3]), row(SUBLOO, [0, 1, 2, 4])]
-    found = facts_of([reference, *(with_differences_to(each, reference, 0.95) for each in rows)])
-    (one,) = found.answers
-    assert (one.state, one.reference, one.compared) == ("unpaired", LOSS, 0)
-    assert (one.highest, one.value) == (["maxk subloo for K = 2"], 4)
-    assert found.basis.comparisons == 0
+    reference, subloo = unfinished(POMO), row(SUBLOO, [0, 1, 2, 4])
+    rows = [with_differences_to(each, reference, 0.95) for each in (lead(3, NOISE), subloo)]
+    facts = facts_of([reference, *rows])
+    (place,) = facts.answers
+    assert (place.state, place.reference, place.compared) == ("unpaired", LOSS, 0)
+    assert (place.highest, place.value) == (["maxk subloo for K = 2"], 4)
+    assert facts.basis.comparisons == 0
     # Values, for there are no differences.
-    assert [line.at_4.value for line in found.table] == [4, 3]
+    assert [line.at_4.value for line in facts.table] == [4, 3]
 
 
-def test_one_seed_is_said_and_proposes_no_more():
-    found = facts_of(compared([row(POMO, [0, 1, 2, 3], [0.0]), row(CENTRED, [0, 1, 2, 4], [0.0])]))
-    assert (found.basis.seeds, found.next) == ([0], None)
-    assert labels(found).count("Caveat") == 1
-    several = facts_of(compared([row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4], SURE)]))
-    assert "Caveat" not in labels(several)
+def test_one_seed_and_seeds_that_ended_apart_are_caveats():
+    single = facts_of(compared([pomo(noise=[0.0]), lead(noise=[0.0])]))
+    assert (single.basis.seeds, single.next) == ([0], None)
+    assert labels(single).count("Caveat") == 1
+    assert "Caveat" not in labels(facts_of(compared([pomo(), lead()])))
+    apart = facts_of(compared([pomo(apart=(3,)), lead()]))
+    assert apart.answers[0].apart == [LOSS]
+    assert "Caveat" in labels(apart)
+    assert [line.apart for line in apart.table] == ["3", "3"], "beside the difference, too"
 
 
-def test_a_seed_that_ended_apart_is_named_with_its_row():
-    rows = row(POMO, [0, 1, 2, 3], apart=(3,)), row(CENTRED, [0, 1, 2, 4], SURE)
-    found = facts_of(compared(rows))
-    assert found.answers[0].apart == [LOSS]
-    assert "Caveat" in labels(found)
-    assert [line.apart for line in found.table] == ["3", "3"], "beside the difference, too"
-
-
-def rated(point, values, rate, noise=NOISE):
-    each = row(point, values, noise)
+def rated(each, rate):
     return replace(each, key=replace(each.key, setting=(("learning_rate", rate),)))
+
+
+def facts_of_tuning(*rows):
+    return facts(judged(Pooled(rows), level=0.95, alpha=0.05), Origin())
 
 
 def test_a_tuning_has_the_rate_in_a_column_and_names_the_highest_reference():
     """The reference of each rate; that of the first rate is not the one to use."""
-    slow, fast = (rated(POMO, [0, 1, 2, 3 + rate], rate, SURE) for rate in (0.1, 0.2))
-    lead, lag = (rated(CENTRED, [0, 1, 2, 3], rate, UNSURE) for rate in (0.1, 0.2))
-    rows = judged(Pooled((slow, lead, fast, lag)), level=0.95, alpha=0.05)
-    found = facts(rows, Origin())
-    (one,) = found.answers
-    assert (one.reference, one.usual) == (
-        f"{LOSS} (learning_rate=0.1)",
-        f"{LOSS} (learning_rate=0.2)",
-    )
-    assert found.basis.matched == ["learning rate"]
-    lines = {(line.method, line.axis_0) for line in found.table}
-    assert lines == {(f"{LOSS} (reference)", rate) for rate in ("0.1", "0.2")} | {
-        (TOLD, rate) for rate in ("0.1", "0.2")
+    rates = (0.1, 0.2)
+    slow, fast = (rated(pomo(3 + rate, SURE), rate) for rate in rates)
+    first, second = (rated(lead(3, UNSURE), rate) for rate in rates)
+    tuning = facts_of_tuning(slow, first, fast, second)
+    (place,) = tuning.answers
+    names = tuple(f"{LOSS} (learning_rate={rate})" for rate in rates)
+    assert (place.reference, place.usual) == names
+    assert tuning.basis.matched == ["learning rate"]
+    assert {(line.method, line.axis_0) for line in tuning.table} == {
+        (name, str(rate)) for name in (f"{LOSS} (reference)", LEAD) for rate in rates
     }
-    words, notes = filled(STUDIES.get("training"), found, ())
-    assert words[0].startswith(f"Use: {LOSS} (learning_rate=0.2). ")
-    assert any(
-        note.startswith("Δ: minus the reference with the same learning rate") for note in notes
-    )
+    lines, notes = lines_of(tuning)
+    assert lines[0].startswith(f"Use: {names[1]}. ")
+    matched = "Δ: minus the reference with the same learning rate"
+    assert any(note.startswith(matched) for note in notes)
 
 
 def test_a_lead_over_a_low_reference_is_no_reason_to_use_it():
-    slow, fast = rated(POMO, [0, 1, 2, 3], 0.1), rated(POMO, [0, 1, 2, 5], 0.2, SURE)
-    lead = rated(CENTRED, [0, 1, 2, 4], 0.1, SURE)
-    (one,) = facts(judged(Pooled((slow, lead, fast)), level=0.95, alpha=0.05), Origin()).answers
-    assert [each.name for each in one.better] == ["maxk centred (learning_rate=0.1) for K = 2"]
-    assert (one.use, one.usual) == (None, f"{LOSS} (learning_rate=0.2)")
+    tuning = facts_of_tuning(rated(pomo(), 0.1), rated(lead(), 0.1), rated(pomo(5, SURE), 0.2))
+    (place,) = tuning.answers
+    assert [each.name for each in place.better] == ["maxk centred (learning_rate=0.1) for K = 2"]
+    assert (place.use, place.usual) == (None, f"{LOSS} (learning_rate=0.2)")
 
 
 def test_a_lead_that_is_gone_at_the_own_best_temperature_is_not_significant():
-    reference, lead = compared([row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4], SURE)])
-    cool, hot = compared([row(POMO, [0, 1, 2, 4]), row(CENTRED, [0, 1, 2, 4], UNSURE)])
+    pair = compared([pomo(), lead()])
 
-    def at_their_best(*best):
-        rows = zip((reference, lead), best, strict=True)
-        own = [decoded(row, **{OWN_TEMPERATURE: tuned}) for row, tuned in rows]
-        (answer_of_both,) = facts_of(own).answers
-        return answer_of_both
+    def tuned(pair_at_their_best):
+        own = zip(pair, pair_at_their_best, strict=True)
+        return facts_of([decoded(each, **{OWN_TEMPERATURE: best}) for each, best in own])
 
-    lines, _ = filled(
-        STUDIES.get("training"),
-        facts_of([decoded(reference, own_temperature=cool), decoded(lead, own_temperature=hot)]),
-        (),
-    )
-    (caveat,) = (line for line in lines if line.startswith("Caveat: with each policy"))
+    gone = tuned(compared([pomo(4), lead(4, UNSURE)]))
+    (caveat,) = (line for line in lines_of(gone)[0] if line.startswith("Caveat: with each policy"))
     assert caveat.endswith(", not significant after correction for 3 comparisons.")
-    found = at_their_best(cool, hot)
-    wanted = seed_mean(UNSURE - NOISE, 0.95)
-    assert (found.use.sign, found.tuned.sign) == (1, 0)
-    assert numbers(found.tuned) == pytest.approx((wanted.value, wanted.low, wanted.high))
-    held = at_their_best(reference, lead)
-    assert held.tuned == held.use
+    (place,) = gone.answers
+    assert (place.use.sign, place.tuned.sign) == (1, 0)
+    assert_same(place.tuned.interval, UNSURE - NOISE)
+    (place,) = tuned(pair).answers
+    assert place.tuned == place.use
 
 
 def test_in_pomos_way_its_loss_and_pomo_as_shipped_share_the_level():
-    reference = as_pomo(row(POMO, [0, 1, 2, 3]), 5 + NOISE)
-    shipped = as_pomo(row(POMO, [0, 1, 2, 2.9], start="multistart"), 6 + noise_with(0, 0.5))
-    lead = as_pomo(row(CENTRED, [0, 1, 2, 4], SURE), 6 + SURE)
-    found = answer(reference, shipped, lead).pomo
-    assert [(one.than, one.sign) for one in found] == [
-        (LOSS, 1),
-        ("POMO as shipped (start=forced)", 0),
+    reference = as_pomo(pomo(), 5 + NOISE)
+    shipped = as_pomo(pomo(2.9, start="multistart"), 6 + noise_with(0, 0.5))
+    best = as_pomo(lead(), 6 + SURE)
+    rivals = answer(reference, shipped, best).pomo
+    assert [(rival.name, rival.than, rival.sign) for rival in rivals] == [
+        (LEAD, LOSS, 1),
+        (LEAD, FORCED, 0),
     ]
-    wanted = seed_mean(1 + SURE - NOISE, 0.95)
-    assert numbers(found[0]) == pytest.approx((wanted.value, wanted.low, wanted.high))
-    assert {one.name for one in found} == {TOLD}
-    assert [one.than for one in answer(reference, lead).pomo] == [LOSS]
+    assert_same(rivals[0].interval, 1 + SURE - NOISE)
+    assert [rival.than for rival in answer(reference, best).pomo] == [LOSS]
     # One difference, which is significant alone, and not at half of the level.
     noise = noise_with(0.34, 0.3)
-    p_value = stats.ttest_1samp(noise - NOISE, 0).pvalue
-    assert 2 * p_value > 0.05 / 2
-    assert p_value < 0.05
-    close = as_pomo(row(CENTRED, [0, 1, 2, 4], SURE), 5 + noise)
+    assert 0.05 / 2 < 2 * stats.ttest_1samp(noise - NOISE, 0).pvalue < 2 * 0.05
+    close = as_pomo(lead(), 5 + noise)
     assert answer(reference, close).pomo[0].sign == 1
     assert answer(reference, shipped, close).pomo[0].sign == 0
 
 
-def test_gaps_are_told_of_a_method_where_the_reference_has_one_too():
+def test_gaps_are_stated_if_the_reference_has_one_too():
     gaps = {4: seed_mean(20 + NOISE, 0.95)}
     optimum = Optima(kind="milp", exact=True)
-    rows = [
-        with_optima(row(point, values, noise), 5.0, optimum, gaps)
-        for point, values, noise in ((POMO, [0, 1, 2, 3], NOISE), (CENTRED, [0, 1, 2, 4], SURE))
-    ]
-    assert answer(*rows).gaps == (gaps[4], gaps[4])
-    assert answer(*rows).tuned_gaps is None
-    own = [decoded(row, **{OWN_TEMPERATURE: row}) for row in rows]
-    assert answer(*own).tuned_gaps == (gaps[4], gaps[4])
+    rows = [with_optima(each, 5.0, optimum, gaps) for each in (pomo(), lead())]
+    place = answer(*rows)
+    assert (place.gaps, place.tuned_gaps) == ((gaps[4], gaps[4]), None)
+    tuned = answer(*(decoded(each, **{OWN_TEMPERATURE: each}) for each in rows))
+    assert tuned.tuned_gaps == (gaps[4], gaps[4])
     for lost in ({}, {4: seed_mean([math.nan] * 5, 0.95)}):
-        found = facts_of(compared([with_ends(rows[0], gaps=lost), rows[1]]))
-        assert found.answers[0].gaps is None
-        assert found.table[1].gap is None
+        facts = facts_of(compared([with_ends(rows[0], gaps=lost), rows[1]]))
+        assert facts.answers[0].gaps is None
+        assert facts.table[1].gap is None
 
 
-def proposed(gain, spread, **changed):
-    """What is proposed for a lead of this size."""
-    rows = compared([row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 3], noise_with(gain, spread))])
-    return facts_of(rows, **changed).next
+def proposed(gain, spread, **origin):
+    """The proposal for a lead of this size."""
+    return facts_of(compared([pomo(), lead(3, noise_with(gain, spread))]), **origin).next
 
 
 def test_more_seeds_are_proposed_where_few_would_settle_it():
     """By hand: the half width at the level of one of three differences shrinks as 1 / sqrt(S)."""
-    lead = noise_with(0.3, 0.4) - NOISE
-    half = stats.sem(lead) * stats.t.ppf(1 - 0.05 / 3 / 2, 4)
-    more = math.ceil(5 * (half / lead.mean()) ** 2)
+    differences = noise_with(0.3, 0.4) - NOISE
+    half = stats.sem(differences) * stats.t.ppf(1 - 0.05 / 3 / 2, 4)
+    more = math.ceil(5 * (half / differences.mean()) ** 2)
     assert 5 < more <= 20
-    found = proposed(0.3, 0.4, seconds={"training": 300.0})
-    assert found.seeds == list(range(more))
+    proposal = proposed(0.3, 0.4, seconds={"training": 300.0})
+    assert proposal.seeds == list(range(more))
     # Five seeds took 300 seconds.
-    assert found.seconds == pytest.approx(300 * (more - 5) / 5)
+    assert proposal.seconds == pytest.approx(300 * (more - 5) / 5)
     assert proposed(0.3, 0.4).seconds is None
     assert proposed(0.05, 0.4) is None, "too many seeds"
     assert proposed(-0.3, 0.4) is None, "the reference is the highest"
@@ -313,29 +302,25 @@ def test_more_seeds_are_proposed_where_few_would_settle_it():
 
 
 def test_the_basis_of_the_numbers():
-    own = {"start": "multistart", "entropy_bonus": 0.1}
-    rows = compared(
-        [
-            replace(
-                row(point, [-4, -3, -2, -1], SURE, last=(80, 90), steps=steps, rollouts=16 * steps),
-                settings=Settings(max_grad_norm=1.0, **settings),
-            )
-            for point, steps, settings in ((POMO, 100, {}), (CENTRED, 120, own))
-        ]
-    )
-    basis = facts_of(rows).basis
+    bent = {"start": "multistart", "entropy_bonus": 0.1}
+    rows = []
+    for point, steps, settings in ((POMO, 100, {}), (CENTRED, 120, bent)):
+        fields = {"last": (80, 90), "steps": steps, "rollouts": 16 * steps}
+        trained = row(point, [-4, -3, -2, -1], SURE, **fields)
+        rows.append(replace(trained, settings=Settings(max_grad_norm=1.0, **settings)))
+    basis = facts_of(compared(rows)).basis
     assert (basis.steps, basis.rollouts, basis.averaged) == ([100, 120], [1600, 1920], [80, 90])
     assert (basis.instances, basis.samples, basis.ks) == ([5], 64, [1, 2, 4])
     assert (basis.costs, basis.multistart) == (True, True)
     assert (basis.bent, basis.sometimes_bent) == (["max_grad_norm 1.0"], ["entropy_bonus 0.1"])
-    plain = facts_of([row(POMO, [0, 1, 2, 3])])
-    assert (plain.basis.costs, plain.basis.averaged) == (False, [])
+    plain = facts_of([pomo()]).basis
+    assert (plain.costs, plain.averaged) == (False, [])
 
 
 def test_nothing_finished_has_no_table(tsp):
-    summary = make_report(tsp.cells(), [], name="it")
-    found = facts(summary.studies["training"], summary.origin)
-    assert found.table == []
-    assert [one.state for one in found.answers] == ["nothing"]
-    assert found.basis.instances == [32]
-    assert set(labels(found, summary.studies["training"].rows)) == {"Missing", "Use"}
+    report = make_report(tsp.cells(), [], name="it")
+    rows = report.studies["training"]
+    unmeasured = facts(rows, report.origin)
+    assert (unmeasured.table, unmeasured.basis.instances) == ([], [32])
+    assert [place.state for place in unmeasured.answers] == ["nothing"]
+    assert set(labels(unmeasured, rows.rows)) == {"Missing", "Use"}

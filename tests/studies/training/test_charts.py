@@ -23,65 +23,53 @@ def figures(study: Report) -> dict[str, Figure]:
     return drawn(study)
 
 
-def test_the_charts_of_a_study_with_optima(figures: dict[str, Figure]) -> None:
+def test_every_value_is_drawn_and_lines_beyond_the_axis_are_in_a_note(
+    figures: dict[str, Figure], study: Report
+) -> None:
     assert [*figures] == ["difference", "gap", "during"]
     assert all("TSP with 20 cities" in figure.title for figure in figures.values())
-
-
-def test_without_optima_the_values_are_drawn_in_place_of_gaps(lab: Any) -> None:
-    cells = lab.training_cells()
-    report = make_report(cells, map(lab.training_record, cells), name="it")
-    assert [*drawn(report)] == ["difference", "max_at_k", "during"]
-
-
-@pytest.mark.parametrize("name", ["difference", "gap"])
-def test_every_value_is_drawn_and_lines_beyond_the_axis_are_in_a_note(
-    figures: dict[str, Figure], study: Report, name: str
-) -> None:
-    figure = figures[name]
     table = estimates(study.studies["training"].rows, 0.95)
-    values = table[(table.measure == name) & table.step.isna()]
-    assert {row["value"] for row in rows(figure)} == {*values.value}
-    notes = " ".join(panel.note for panel in figure.panels)
-    assert "Beyond the axis: maxk sample_loo" in notes
-    banded = {row["series"] for row in rows(figure) if row["lo"] is not None}
-    assert "maxk subloo" in banded
-    assert "maxk sample_loo" not in banded
-    marked = sum(row["marked"] for row in rows(figure))
-    assert marks(figure)["symbol"] == marked > 20
+    for name in ("difference", "gap"):
+        figure = figures[name]
+        values = table[(table.measure == name) & table.step.isna()]
+        assert {row["value"] for row in rows(figure)} == {*values.value}
+        notes = " ".join(panel.note for panel in figure.panels)
+        assert "Beyond the axis: maxk sample_loo" in notes
+        banded = {row["series"] for row in rows(figure) if row["lo"] is not None}
+        assert "maxk subloo" in banded
+        assert "maxk sample_loo" not in banded
+    marked = sum(row["marked"] for row in rows(figures["gap"]))
+    assert marks(figures["gap"])["symbol"] == marked > 20
 
 
-def test_a_series_has_one_look_in_all_charts(figures: dict[str, Figure]) -> None:
-    looks: dict[str, set[tuple[str, str]]] = {}
-    for figure in (figures["gap"], figures["during"]):
-        for name, look in figure.legend.items():
-            looks.setdefault(name, set()).add(look)
+def test_a_series_has_one_look_and_biased_trainings_are_dashed(figures: dict[str, Figure]) -> None:
+    gap, during = figures["gap"], figures["during"]
+    for name, look in during.legend.items():
+        assert gap.legend.get(name, look) == look
+    assert {*gap.legend} & {*during.legend}
+    for figure in (gap, during):
         assert {row["series"] for row in rows(figure)} <= {*figure.legend}
-    assert all(len(each) == 1 for each in looks.values())
-
-
-def test_biased_trainings_are_dashed(figures: dict[str, Figure]) -> None:
-    styles = {row["series"]: row["style"] for row in rows(figures["gap"])}
+    styles = {row["series"]: row["style"] for row in rows(gap)}
     assert styles["maxk centred"] == styles["maxk subloo"] == "solid"
     assert styles["leader_reward[0.5]"] == styles["POMO's loss"] == "hollow"
-    assert "Dashed: biased or another objective." in figures["gap"].caption
-
-
-def test_a_caption_says_that_pairs_share_their_seed(figures: dict[str, Figure]) -> None:
+    assert "Dashed: biased or another objective." in gap.caption
     caption = figures["difference"].caption
     assert caption.startswith("Max@K after training minus Max@K of POMO's loss")
     assert "paired by seed" in caption
     assert "95% intervals over 5 seeds" in caption
 
 
-def test_a_caption_speaks_of_bands_only_where_some_are_drawn(lab: Any) -> None:
-    cells = lab.training_cells()
-    for count, during in ((2, "Bands: 95% intervals over"), (1, "No bands: one seed")):
-        seeds = sorted({cell["seed"] for cell in cells})[:count]
-        some = [cell for cell in cells if cell["seed"] in seeds]
-        figures = drawn(make_report(some, map(lab.training_record, some), name="it"))
-        assert figures["difference"].marks.startswith("Bands: 95% intervals over")
-        assert figures["during"].marks.startswith(during)
+@pytest.mark.parametrize(
+    ("seeds", "bands"), [((0, 1), "Bands: 95% intervals over"), ((0,), "No bands: one seed")]
+)
+def test_without_optima_values_are_drawn_and_bands_need_seeds(
+    lab: Any, seeds: tuple[int, ...], bands: str
+) -> None:
+    cells = lab.training_cells(seeds=seeds)
+    figures = drawn(make_report(cells, map(lab.training_record, cells), name="it"))
+    assert [*figures] == ["difference", "max_at_k", "during"]
+    assert figures["difference"].marks.startswith("Bands: 95% intervals over")
+    assert figures["during"].marks.startswith(bands)
 
 
 def test_several_environments_with_many_methods_have_charts_of_their_own(

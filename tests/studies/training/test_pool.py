@@ -1,64 +1,67 @@
 """Trained rows: pooled over seeds by hand, in every decoding, with what is known of each."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from trained_rows import row as trained_row
 
 from maxk_lab.ranges import NOT_NEGATIVE, NOT_POSITIVE
 from maxk_lab.reports.report import make_report
 from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.training.pool import best_on_tuning, estimates, gap
 from maxk_lab.studies.training.row import OWN_TEMPERATURE, biasing
-from maxk_lab.training.settings import StepSettings
+from maxk_lab.training.settings import Settings, StepSettings
 
 POMO, BEST, CENTRED = ("reinforce", "group_mean", 1), ("maxk", "subloo", 8), ("maxk", "centred", 8)
 ONE = [("maxk", "centred", 16, 8, "iid")]
 TWO = [("reinforce", "group_mean", 16, 1, "iid"), ("maxk", "subloo", 16, 8, "iid")]
-WAY = "greedy_multistart_augmented"
 SAMPLES, HOTTER = 64, 8
 
 
-def own_metrics(tsp, point):
+def metrics_of(tsp, point):
     """The metrics of the five seeds of a row."""
     planned = (c for c in tsp.cells() if (c["estimator"], c["baseline"], c["k"]) == point)
     return [tsp.record(cell).metrics for cell in planned if "start" not in cell["training"]]
 
 
-def same(found, wanted):
-    ends = (wanted.value, wanted.low, wanted.high)
-    return (found.value, found.low, found.high) == pytest.approx(ends, nan_ok=True)
+def same(interval, expected):
+    ends = (expected.value, expected.low, expected.high)
+    return (interval.value, interval.low, interval.high) == pytest.approx(ends, nan_ok=True)
 
 
-def gap_by_hand(metrics, values):
+def mean_gap(metrics, values):
     optima = metrics["reference"]["per_instance"]
-    return [100 * (best - value) / abs(best) for best, value in zip(optima, values, strict=True)]
+    gaps = [100 * (best - value) / abs(best) for best, value in zip(optima, values, strict=True)]
+    return np.mean(gaps)
 
 
 def test_every_number_of_a_row_is_pooled_over_its_seeds(study, tsp):
-    row, metrics, numbers = tsp.row_of(study, *BEST), own_metrics(tsp, BEST), {}
+    row, metrics, numbers = tsp.row_of(study, *BEST), metrics_of(tsp, BEST), {}
     assert (row.finished, row.steps, row.rollouts) == ((0, 1, 2, 3, 4), 800, 512 * 800)
     for k in range(1, 65):
-        wanted = seed_mean([m["final"]["value"][k - 1] for m in metrics], 0.95, NOT_POSITIVE)
-        assert row.final(k) == wanted
+        means = [m["final"]["value"][k - 1] for m in metrics]
+        assert row.final(k) == seed_mean(means, 0.95, NOT_POSITIVE)
     assert row.final(0) is row.final(65) is None
     evaluation = row.evaluations[3]
     assert (evaluation.step, evaluation.rollouts, evaluation.seconds) == (300, 512 * 300, 30.0)
-    at = [m["evaluations"]["value"][3][2] for m in metrics]
-    assert evaluation.values[4] == seed_mean(at, 0.95, NOT_POSITIVE)
+    means = [m["evaluations"]["value"][3][2] for m in metrics]
+    assert evaluation.values[4] == seed_mean(means, 0.95, NOT_POSITIVE)
     for i, step in enumerate(metrics[0]["log"]["step"]):
-        wanted = seed_mean([m["log"]["entropy"][i] for m in metrics], 0.95, NOT_NEGATIVE)
-        assert same(row.log["entropy"][512 * step], wanted)
+        means = [m["log"]["entropy"][i] for m in metrics]
+        assert same(row.log["entropy"][512 * step], seed_mean(means, 0.95, NOT_NEGATIVE))
     for i, k in enumerate(tsp.ks):
-        means = [np.mean(gap_by_hand(m, m["final"]["per_instance"][i])) for m in metrics]
+        means = [mean_gap(m, m["final"]["per_instance"][i]) for m in metrics]
         numbers[f"gap@{k}"] = seed_mean(means, 0.95, NOT_NEGATIVE)
     for name in ("greedy", "greedy_multistart"):
-        values = [m["extras"][name]["value"] for m in metrics]
-        numbers[f"extra_{name}"] = seed_mean(values, 0.95, NOT_POSITIVE)
-        gaps = [np.mean(gap_by_hand(m, m["extras"][name]["per_instance"])) for m in metrics]
-        numbers[f"gap_{name}"] = seed_mean(gaps, 0.95, NOT_NEGATIVE)
-    found = estimates(row)
-    assert all(same(found[name], wanted) for name, wanted in numbers.items())
+        extras = [m["extras"][name] for m in metrics]
+        means = [extra["value"] for extra in extras]
+        numbers[f"extra_{name}"] = seed_mean(means, 0.95, NOT_POSITIVE)
+        means = [mean_gap(*pair) for pair in zip(metrics, (e["per_instance"] for e in extras))]
+        numbers[f"gap_{name}"] = seed_mean(means, 0.95, NOT_NEGATIVE)
+    pooled = estimates(row)
+    assert [name for name, expected in numbers.items() if not same(pooled[name], expected)] == []
     assert list(row.decoded) == [
         "T=1", "greedy", "greedy_augmented", "greedy_multistart", "multistart_sampling",
     ]  # fmt: skip
@@ -77,8 +80,8 @@ def test_a_seed_that_is_missing_or_unlike_the_others_leaves_no_average(tsp):
     assert failed.startswith(f"{row.key.path} seed 2 (cell ")
     assert error == "FloatingPointError: loss at step 3"
 
-    def unlike(found, cell):
-        found["steps"] -= 400 * (cell["seed"] == 0)
+    def unlike(metrics, cell):
+        metrics["steps"] -= 400 * (cell["seed"] == 0)
 
     (row, _) = tsp.report(cells, unlike).studies["training"].rows
     assert row.reason == "the seeds were trained or evaluated in different ways"
@@ -86,70 +89,64 @@ def test_a_seed_that_is_missing_or_unlike_the_others_leaves_no_average(tsp):
 
 
 def test_what_one_seed_lacks_is_undefined_with_its_reason(tsp):
-    def holes(found, cell):
+    def holes(metrics, cell):
         if cell["seed"] == 1:
-            found["final"]["value"][2] = None
-            found["log"]["entropy"][3] = None
-            found["extras"]["greedy"] = {"value": None, "reason": "no coordinates to turn"}
-            for name in ("step", "reward/mean", "entropy", "grad_norm"):
-                found["log"][name] = found["log"][name][1:]
+            metrics["final"]["value"][2] = None
+            metrics["log"]["entropy"][3] = None
+            metrics["extras"]["greedy"] = {"value": None, "reason": "no coordinates to turn"}
+            for series in metrics["log"].values():
+                del series[0]
 
     row = tsp.row_of(tsp.report(tsp.cells(points=TWO), holes), *BEST)
     assert row.final(3).reason == "not defined in every seed"
     assert row.final(4).defined
-    (found,) = row.decoded["greedy"].curve
-    assert (found.reason, row.decoded["greedy"].ks) == ("no coordinates to turn", ())
-    assert estimates(row)["extra_greedy"] == found
+    (greedy,) = row.decoded["greedy"].curve
+    assert (greedy.reason, row.decoded["greedy"].ks) == ("no coordinates to turn", ())
+    assert estimates(row)["extra_greedy"] == greedy
     assert "difference_greedy" not in estimates(row)
     # Seeds are pooled by step, not by position.
-    assert list(row.log["entropy"]) == [512 * step for step in range(100, 800, 100)]
-    assert [k for k, one in row.log["entropy"].items() if math.isnan(one.value)] == [512 * 300]
+    entropy = row.log["entropy"]
+    assert list(entropy) == [512 * step for step in range(100, 800, 100)]
+    assert [k for k, value in entropy.items() if math.isnan(value.value)] == [512 * 300]
 
 
-@pytest.mark.parametrize("optima", ["none", "zero", "best known"])
-def test_gaps_are_told_where_they_can_be_had(tsp, optima):
-    def change(found, cell):
+@pytest.mark.parametrize("optima", ["none", "zero", "best known", "reached"])
+def test_gaps_need_optima_other_than_zero(tsp, optima):
+    def change(metrics, cell):
+        best = metrics["reference"].get("per_instance")
         if optima == "zero":
-            found["reference"]["per_instance"][3] = 0.0
+            best[3] = 0.0
+        if optima == "reached":  # up to rounding
+            metrics["final"]["per_instance"][-1] = [value * (1 + 3e-7) for value in best]
 
-    how = {"reference": optima != "none", "exact": optima != "best known"}
-    row = tsp.row_of(tsp.report(tsp.cells(points=TWO), change, **how), *BEST)
+    options = {"reference": optima != "none", "exact": optima != "best known"}
+    row = tsp.row_of(tsp.report(tsp.cells(points=TWO), change, **options), *BEST)
     if optima == "none":
         assert row.sampled.gaps == {}
         assert row.optimum.reason == "the optima of 20 cities take too long: ask for exact"
-    elif optima == "zero":
-        assert "the optimum of an instance is 0" in row.sampled.gaps[64].reason
-    else:
-        assert (row.sampled.gaps[64].defined, row.optimum.exact) == (True, False)
-
-
-def test_values_that_differ_by_rounding_are_the_same(tsp):
-    def change(found, cell):
-        found["final"]["per_instance"][-1] = [
-            best * (1 + 3e-7 * (cell["baseline"] == "group_mean"))
-            for best in found["reference"]["per_instance"]
-        ]
-
-    summary = tsp.report(tsp.cells(points=TWO), change)
-    assert tsp.row_of(summary, *POMO).sampled.gaps[64].value == 0
+        return
+    gap_at_64 = row.sampled.gaps[64]
+    assert gap_at_64.defined == (optima == "best known")
+    assert row.optimum.exact == (optima != "best known")
+    assert ("the optimum of an instance is 0" in gap_at_64.reason) == (optima == "zero")
+    assert (gap_at_64.value == 0) == (optima == "reached")
 
 
 def test_one_seed_has_intervals_over_instances(tsp):
     row = tsp.row_of(tsp.report(tsp.cells(points=TWO, seeds=(3,))), *BEST)
-    about = [row.sampled.gaps[64], row.final(3), row.differences[64]]
-    assert {found.question for found in about} == {"new instances"}
-    assert all(found.low < found.value < found.high for found in about)
+    intervals = [row.sampled.gaps[64], row.final(3), row.differences[64]]
+    assert {interval.question for interval in intervals} == {"new instances"}
+    assert all(interval.low < interval.value < interval.high for interval in intervals)
     assert row.differences[64].width < 0.1 * row.final(64).width
-    assert not any(found.defined for found in row.log["entropy"].values())
+    assert not any(entropy.defined for entropy in row.log["entropy"].values())
 
 
 def test_an_old_record_has_what_it_has(tsp):
-    def change(found, cell):
+    def change(metrics, cell):
         for key in ("extras", "reference", "data", "log"):
-            del found[key]
+            del metrics[key]
 
-    summary = tsp.report(tsp.cells(points=TWO, setting=False), change)
-    row = tsp.row_of(summary, *BEST)
+    row = tsp.row_of(tsp.report(tsp.cells(points=TWO, setting=False), change), *BEST)
     assert (list(row.decoded), row.sampled.gaps, row.log) == (["T=1"], {}, {})
     assert row.differences[64].defined
     kinds = {name.partition("@")[0] for name in estimates(row)}
@@ -161,10 +158,10 @@ HOT = np.array([1, 1, 1, 1, 0])
 HELD_OUT, TUNING = {POMO: 0.05, BEST: 0.03}, {POMO: 0.04, BEST: -0.01}
 
 
-def decoded(found, cell):
+def decoded(metrics, cell):
     """Metrics with a second temperature, which POMO likes, and ways whose best is known."""
     point = cell["estimator"], cell["baseline"], cell["k"]
-    final = found["final"]
+    final = metrics["final"]
 
     def shifted(values, by):
         steps = np.arange(1, len(values) + 1) >= HOTTER
@@ -174,22 +171,11 @@ def decoded(found, cell):
     ends = {end: shifted(final[end], by) for end in ("value", "low", "high")}
     rows = zip(final["ks"], final["per_instance"], strict=True)
     ends["per_instance"] = [[value + by * (k >= HOTTER) for value in row] for k, row in rows]
-    found["tempered"] = {"2.0": ends | {"ks": final["ks"]}}
+    metrics["tempered"] = {"2.0": ends | {"ks": final["ks"]}}
     # Seed 4 of POMO has no K at which temperature 2 is better on its tuning instances.
     by = TUNING[point] * (-1 if (point, cell["seed"]) == (POMO, 4) else 1)
     tuning = (np.array(final["value"]) - 0.3).tolist()
-    found["extras"][WAY] = found["extras"]["greedy_augmented"] | {"trajectories": 160}
-    extras = dict.fromkeys(found["extras"], -9.0) | {WAY: -1.0 if point == POMO else -9.0}
-    found["tuning"] = {
-        "tempered": {"1.0": tuning, "2.0": shifted(tuning, by)},
-        "extras": extras,
-    }
-
-
-@pytest.fixture(scope="module")
-def rows(tsp):
-    summary = tsp.report(tsp.cells(points=TWO), decoded)
-    return summary, tsp.row_of(summary, *POMO), tsp.row_of(summary, *BEST)
+    metrics["tuning"] = {"tempered": {"1.0": tuning, "2.0": shifted(tuning, by)}}
 
 
 @pytest.mark.parametrize(
@@ -199,56 +185,49 @@ def rows(tsp):
         ({"T=0.5": -4.0, "T=1": -4.0, "greedy": -4.0}, "T=0.5"),
         ({"T=1": math.nan, "T=2": -5.0}, "T=2"),
         ({"T=1": math.nan}, None),
-        ({}, None),
     ],
 )
 def test_the_best_mean_is_chosen_and_the_first_of_equals(means, best):
     assert best_on_tuning(means) == best
 
 
-def test_every_seed_has_its_own_temperature_at_every_k_told_of_the_held_out_instances(rows):
+def test_every_seed_has_its_best_temperature_of_the_tuning_instances(tsp):
     """Better on these or not: `subloo` would gain by another temperature, and does not get it."""
-    _, pomo, best = rows
-    tuned, plain = (row.decoded[OWN_TEMPERATURE] for row in (pomo, best))
+    summary = tsp.report(tsp.cells(points=TWO), decoded)
+    pomo, best = (tsp.row_of(summary, *point) for point in (POMO, BEST))
+    tuned, fixed = (row.decoded[OWN_TEMPERATURE] for row in (pomo, best))
     for k in (1, HOTTER - 1, HOTTER, SAMPLES):
         assert tuned.chosen[k] == ["T=1" if k < HOTTER else "T=2"] * 4 + ["T=1"]
-    assert {way for of_seeds in plain.chosen.values() for way in of_seeds} == {"T=1"}
+    assert {name for of_seeds in fixed.chosen.values() for name in of_seeds} == {"T=1"}
     for k in (1, 4, 8, 64):
         gained = HELD_OUT[POMO] * (k >= HOTTER)
         values = pomo.sampled.means[:, k - 1] + gained * HOT
         assert same(tuned.curve[k - 1], seed_mean(values, 0.95, NOT_POSITIVE))
-        assert plain.curve[k - 1] == best.final(k)
+        assert fixed.curve[k - 1] == best.final(k)
         less = best.sampled.means[:, k - 1] - values
-        assert same(plain.differences[k], seed_mean(less, 0.95))
+        assert same(fixed.differences[k], seed_mean(less, 0.95))
     values = pomo.sampled.values[64] + HELD_OUT[POMO] * HOT[:, None]
     assert tuned.gaps[64].value == pytest.approx(gap(values, pomo.optima).mean())
+    table, path = summary.tables.estimates.set_index(["row", "measure"]).value, best.key.path
+    assert table[path, "own_temperature_difference@64"] == fixed.differences[64].value
+    assert table[path, "own_temperature_gap@64"] == fixed.gaps[64].value
+    assert table[pomo.key.path, "max@64_T=2"] == pomo.decoded["T=2"].curve[-1].value
 
 
-def test_the_chosen_temperatures_and_their_numbers_are_in_the_tables(rows):
-    summary, pomo, best = rows
-    assert pomo.decoded["own_temperature"].chosen[64] == [*["T=2"] * 4, "T=1"]
-    values = summary.tables.estimates.set_index(["row", "measure"]).value
-    tuned = best.decoded[OWN_TEMPERATURE]
-    path = best.key.path
-    assert values[path, "own_temperature_difference@64"] == tuned.differences[64].value
-    assert values[path, "own_temperature_gap@64"] == tuned.gaps[64].value
-    assert values[pomo.key.path, "max@64_T=2"] == pomo.decoded["T=2"].curve[-1].value
-
-
-def test_nothing_is_chosen_where_nothing_was_measured_for_it(tsp):
-    def untuned(found, cell):
-        decoded(found, cell)
-        del found["tuning"]
+def test_nothing_is_chosen_without_tuning_instances(tsp):
+    def untuned(metrics, cell):
+        decoded(metrics, cell)
+        del metrics["tuning"]
 
     for row in tsp.report(tsp.cells(points=TWO, seeds=(0, 1)), untuned).studies["training"].rows:
         assert OWN_TEMPERATURE not in row.decoded
         assert "T=2" in row.decoded
 
 
-def collapsed(found, cell):
+def collapsed(metrics, cell):
     """Seed 3 of one row never got anywhere."""
     if (cell["baseline"], cell["seed"]) == ("centred", 3):
-        final = found["final"]
+        final = metrics["final"]
         for end in ("value", "low", "high"):
             final[end] = [value - 4 for value in final[end]]
         final["per_instance"] = [[value - 4 for value in of_k] for of_k in final["per_instance"]]
@@ -256,9 +235,8 @@ def collapsed(found, cell):
 
 def test_a_seed_that_ended_apart_is_named(tsp, study):
     summary = tsp.report(tsp.cells(points=[*ONE, *TWO]), collapsed)
-    row, other = tsp.row_of(summary, *CENTRED), tsp.row_of(summary, *BEST)
-    assert row.sampled.apart == (3,)
-    assert other.sampled.apart == ()
+    assert tsp.row_of(summary, *CENTRED).sampled.apart == (3,)
+    assert tsp.row_of(summary, *BEST).sampled.apart == ()
     rows = study.studies["training"].rows
     assert sum(bool(row.sampled.apart) for row in rows) <= 0.25 * len(rows)
 
@@ -267,91 +245,59 @@ def test_a_seed_that_ended_apart_is_named(tsp, study):
 def test_what_the_instances_of_a_seed_explain_is_not_apart(tsp, instances, apart):
     """One instance of one seed missed, all others solved: apart only where instances are shared."""
 
-    def missed(found, cell):
-        found["data"] = {"instances": instances or f"{cell['seed']:016x}", "source": "it"}
-        one = [1.0 - (cell["seed"] == 3)] + [1.0] * 31
-        final, count = found["final"], len(found["final"]["value"])
-        final["per_instance"] = [one for _ in final["per_instance"]]
-        final["value"] = [sum(one) / 32] * count
+    def missed(metrics, cell):
+        metrics["data"] = {"instances": instances or f"{cell['seed']:016x}", "source": "it"}
+        solved = [1.0 - (cell["seed"] == 3)] + [1.0] * 31
+        final, count = metrics["final"], len(metrics["final"]["value"])
+        final["per_instance"] = [solved for _ in final["per_instance"]]
+        final["value"] = [sum(solved) / 32] * count
 
     (row,) = tsp.report(tsp.cells(points=ONE), missed).studies["training"].rows
     assert row.sampled.apart == apart
 
 
-def with_settings(cells, **overridden):
-    """The cells of a grid's entry that overrides these settings, given by dotted keys."""
-    made = []
-    for cell in cells:
-        training = dict(cell["training"])
-        for key, value in overridden.items():
-            block, _, name = key.rpartition("__")
-            given = {block: {**training.get(block, {}), name: value}} if block else {name: value}
-            training |= given
-        setting = {key.replace("__", "."): value for key, value in overridden.items()}
-        name = f"{cell['id']}-{'-'.join(map(str, overridden.values()))}"
-        setting = {**cell["setting"], **setting}
-        made.append(cell | {"id": name, "training": training, "setting": setting})
-    return made
+SCHEDULE = {"kind": "step", "first": 2, "until": 200}
 
 
 @pytest.mark.parametrize(
-    ("overridden", "word", "name"),
+    ("setting", "settings", "state", "name"),
     [
-        ({"start": "iid"}, "unbiased (proved)", ""),
-        ({"start": "multistart"}, "unbiased (proved) for J_K^starts", " (start=forced)"),
-        (
-            {"k_schedule__kind": "step", "k_schedule__first": 2, "k_schedule__until": 200},
-            "scheduled K",
-            " (k_schedule(kind=step, first=2, until=200))",
-        ),
-        (
-            {"weight_normalization": "zscore"},
-            "biased",
-            " (weight_normalization=zscore)",
-        ),
-        ({"max_grad_norm": None}, "unbiased (proved)", ""),
-        ({"learning_rate": 1e-4}, "unbiased (proved)", " (learning_rate=0.0001)"),
+        ({"start": "iid"}, {}, "unbiased (proved)", ""),
+        ({"start": "multistart"}, {"start": "multistart"},
+         "unbiased (proved) for J_K^starts", " (start=forced)"),
+        ({f"k_schedule.{name}": value for name, value in SCHEDULE.items()},
+         {"k_schedule": SCHEDULE}, "scheduled K", " (k_schedule(kind=step, first=2, until=200))"),
+        ({"weight_normalization": "zscore"}, {"weight_normalization": "zscore"},
+         "biased", " (weight_normalization=zscore)"),
+        ({"max_grad_norm": None}, {}, "unbiased (proved)", ""),
+        ({"learning_rate": 1e-4}, {"learning_rate": 1e-4},
+         "unbiased (proved)", " (learning_rate=0.0001)"),
+        # Settings that all rows share bias all rows, unless they change the objective.
+        ({}, {"start": "multistart"}, "unbiased (proved) for J_K^starts", ""),
+        ({}, {"k_schedule": SCHEDULE}, "scheduled K", ""),
+        ({}, {"max_grad_norm": 1.0}, "unbiased (proved)", ""),
     ],
-)
-def test_what_is_derived_of_a_row_is_of_its_own_settings(tsp, overridden, word, name):
-    cells = with_settings(tsp.cells(points=ONE), **overridden)
-    (row,) = tsp.report(cells).studies["training"].rows
-    assert (row.bias_state, row.method) == (word, f"maxk centred{name}")
+)  # fmt: skip
+def test_the_bias_and_the_name_of_a_row_are_of_its_own_settings(setting, settings, state, name):
+    row = trained_row(("maxk", "centred", 2), [0, 1, 2, 3])
+    key = replace(row.key, setting=tuple(setting.items()))
+    row = replace(row, key=key, settings=Settings.from_mapping(settings))
+    assert (row.bias_state, row.method) == (state, f"maxk centred{name}")
 
 
 @pytest.mark.parametrize(
-    ("settings", "word"),
-    [
-        ({"start": "multistart"}, "unbiased (proved) for J_K^starts"),
-        ({"k_schedule": {"kind": "step"}}, "scheduled K"),
-        ({}, "unbiased (proved)"),
-    ],
-)
-def test_a_shared_setting_that_bends_the_gradient_stands_beside_what_the_pair_is(
-    tsp, settings, word
-):
-    cells = tsp.cells(points=ONE, setting=False, **settings)
-    (row,) = tsp.report(cells).studies["training"].rows
-    assert row.bias_state == word
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "names"),
     [
         ({}, []),
         ({"loss": {"aggregation": "seq_sum"}, "max_grad_norm": None}, []),
-        ({"loss": {"aggregation": "token_mean"}}, ["aggregation token_mean"]),
         ({"loss": {"aggregation": "fixed"}}, []),  # a constant factor
-        ({"weight_normalization": "zscore"}, ["weight_normalization zscore"]),
-        ({"normalize_advantages": True}, ["normalize_advantages"]),
-        # The clipped mean is not the mean of the clipped.
-        ({"max_grad_norm": 1.0}, ["max_grad_norm 1.0"]),
-        ({"entropy_bonus": 0.01}, ["entropy_bonus 0.01"]),
-        ({"kl": {"place": "loss"}}, ["kl in the loss"]),
-        ({"reward_clip": [-5, 0]}, ["reward_clip [-5.0, 0.0]"]),
-        ({"reward_scale": 0.1}, ["reward_scale 0.1 (scale only)"]),
-        ({"inner_epochs": 2}, ["inner_epochs above 1"]),
+        ({"normalize_advantages": True, "weight_normalization": "zscore", "inner_epochs": 2,
+          "loss": {"aggregation": "token_mean"}, "kl": {"place": "loss"}, "max_grad_norm": 1.0,
+          "reward_clip": [-5, 0], "reward_scale": 0.1, "entropy_bonus": 0.01},
+         ["normalize_advantages", "weight_normalization zscore", "aggregation token_mean",
+          "inner_epochs above 1", "max_grad_norm 1.0", "reward_clip [-5.0, 0.0]", "kl in the loss",
+          "entropy_bonus 0.01", "reward_scale 0.1 (scale only)"]),
     ],
 )  # fmt: skip
-def test_settings_that_bias(settings, said):
-    assert [*biasing(StepSettings.model_validate(settings)).values()] == said
+def test_settings_that_bias(settings, names):
+    assert [*biasing(StepSettings.model_validate(settings)).values()] == names

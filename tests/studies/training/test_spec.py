@@ -15,17 +15,15 @@ from maxk_lab.studies.training.grid import TrainingUnit, evaluated_ks
 from maxk_lab.sweep_file.load import load_spec, read_spec, spec_to_yaml
 from maxk_lab.training.settings import Settings
 
-LINES = [
-    "name: small",
-    "seeds: [0, 1]",
-    "environment: {name: bandit, arms: 4}",
-    "training:",
-    "  batch: 16",
-    "  loss: {}",
-    "  kl: {}",
-    "  evaluate: {samples: 8, instances: 4}",
-    "  grid: {estimator: maxk, baseline: [none, centred], n: [4, 8], k: [1, 2]}",
-]
+HEAD = """\
+name: small
+seeds: [0, 1]
+environment: {name: bandit, arms: 4}
+training:
+  batch: 16
+  evaluate: {samples: 8, instances: 4}
+  grid: """
+GRID = "{estimator: maxk, baseline: [none, centred], n: [4, 8], k: [1, 2]}"
 SWEEP = """\
 name: demo
 seeds: [0, 1]
@@ -50,17 +48,32 @@ claims:
   - {name: c, kind: difference, metric: max@4, of: OF, over: OVER, where: WHERE, at_least: 0}
 """
 POINT = "{estimator: maxk, baseline: centred, n: 4, k: 2"
-VARIED = """\
+VARY = "vary: {environment.num_loc: [10, 12], environment.name: [cvrp, op, pctsp]}\n"
+VARIED = f"""\
 name: varied
 seeds: [0, 1]
-environment: {name: cvrp, num_loc: 10}
-policy: {embed_dim: 16, num_heads: 2}
-vary: {environment.num_loc: [10, 12], environment.name: [cvrp, op, pctsp]}
-training:
+environment: {{name: cvrp, num_loc: 10}}
+policy: {{embed_dim: 16, num_heads: 2}}
+{VARY}training:
   batch: 16
-  evaluate: {samples: 8, instances: 4}
-  grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
+  evaluate: {{samples: 8, instances: 4}}
+  grid: {POINT}}}
 """
+WITHOUT_MEANING = [
+    "training.checkpoint_every=7", "training.grid.n=[8, 4]", "seeds=[1, 0]",
+    "training.learning_rate=0.001", "training.evaluate.temperatures=1",
+    "training.evaluate.tuning=0", "training.evaluate.last=1", "training.max_grad_norm=null",
+    "training.device=cpu", "training.snapshots=[0, 5]", "training.start=iid",
+    "training.reward_scale=1", "training.k_schedule={kind: fixed}",
+    "training.evaluate.extras=[]", "training.evaluate.reference=auto", "tracking.wandb=online",
+]  # fmt: skip
+WITH_MEANING = [
+    "training.steps=7", "training.batch=32", "training.max_grad_norm=1", "training.kl.place=loss",
+    "training.loss.ratio=token", "training.loss.aggregation=token_mean",
+    "training.evaluate.samples=16", "training.evaluate.last=2", "training.reward_scale=2",
+    "training.evaluate.reference=none", "training.k_schedule={kind: step, first: 2}",
+    "training.weight_normalization=zscore", "policy.init_std=2", "seeds=[2, 3]",
+]  # fmt: skip
 
 
 def sweep(of: str = "{estimator: maxk, k: 4}", over: str = "{estimator: reinforce, k: 1}",
@@ -68,26 +81,16 @@ def sweep(of: str = "{estimator: maxk, k: 4}", over: str = "{estimator: reinforc
     return SWEEP.replace("OF", of).replace("OVER", over).replace("WHERE", where)
 
 
-def with_line(number: int, line: str) -> str:
-    return "\n".join([*LINES[: number - 1], line, *LINES[number:]]) + "\n"
-
-
-def with_entries(*more: str) -> str:
-    """A sweep of one point, and of that with other settings."""
-    entries = ", ".join([f"{POINT}}}", *(f"{POINT}, with: {settings}}}" for settings in more)])
-    return with_line(9, f"  grid: [{entries}]")
+def with_settings(*settings: str) -> str:
+    """A sweep of one point, and of it with other settings."""
+    entries = [f"{POINT}}}", *(f"{POINT}, with: {each}}}" for each in settings)]
+    return f"{HEAD}[{', '.join(entries)}]"
 
 
 @pytest.fixture
 def training(write: Write) -> str:
     """The path of a sweep of 2 seeds × 8 trainings."""
-    return write("\n".join(LINES))
-
-
-@pytest.fixture
-def demo(write: Write) -> str:
-    """The path of a sweep of 2 seeds × 14 trainings."""
-    return write(sweep())
+    return write(HEAD + GRID)
 
 
 def id_of(cell: Mapping[str, Any]) -> str:
@@ -114,8 +117,8 @@ def test_a_cell_says_all_it_means_and_is_a_unit_of_its_own(training: str) -> Non
     )
 
 
-def test_the_points_of_all_entries_with_the_settings_of_their_own(demo: str, write: Write) -> None:
-    spec = load_spec(demo)
+def test_the_points_of_all_entries_with_the_settings_of_their_own(write: Write) -> None:
+    spec = load_spec(write(sweep()))
     units = make_plan(spec).units
     assert [unit.seed for unit in units] == [0] * 14 + [1] * 14
     assert len({unit.label for unit in units}) == 28
@@ -123,10 +126,10 @@ def test_the_points_of_all_entries_with_the_settings_of_their_own(demo: str, wri
         {"start": start, "k_schedule.kind": "fixed", "weight_normalization": "none"}
         for start in ("multistart", "iid")
     ]
-    told = [unit.training for unit in units if isinstance(unit, TrainingUnit)]
-    assert "start" not in told[0]
-    assert told[12]["k_schedule"] == {"kind": "step", "first": 2, "until": 3}
-    assert (told[13]["start"], told[13]["weight_normalization"]) == ("multistart", "zscore")
+    trained = [unit.training for unit in units if isinstance(unit, TrainingUnit)]
+    assert "start" not in trained[0]
+    assert trained[12]["k_schedule"] == {"kind": "step", "first": 2, "until": 3}
+    assert (trained[13]["start"], trained[13]["weight_normalization"]) == ("multistart", "zscore")
     assert units[13].label == (
         "tsp start=multistart k_schedule.kind=fixed weight_normalization=zscore, "
         "hybrid[0.5]/none n=8 k=4, seed 0"
@@ -149,13 +152,13 @@ def test_the_points_of_all_entries_with_the_settings_of_their_own(demo: str, wri
 def test_a_cell_of_an_entry_is_that_of_a_sweep_with_its_settings(
     write: Write, settings: str, override: list[str]
 ) -> None:
-    plain = write(with_line(9, f"  grid: {POINT}}}"))
-    alone = [plan_of(plain).cells[0].id, plan_of(plain, *override).cells[0].id]
-    assert [cell.id for cell in plan_of(write(with_entries(settings))).cells[:2]] == alone
+    plain = write(f"{HEAD}{POINT}}}")
+    expected = [plan_of(plain).cells[0].id, plan_of(plain, *override).cells[0].id]
+    assert [cell.id for cell in plan_of(write(with_settings(settings))).cells[:2]] == expected
 
 
-def test_settings_are_told_outside_the_meaning_as_single_values(write: Write) -> None:
-    cells = plan_of(write(with_entries("{reward_clip: [-1, 1], max_grad_norm: 2}"))).cells[:2]
+def test_settings_are_outside_the_meaning_as_single_values(write: Write) -> None:
+    cells = plan_of(write(with_settings("{reward_clip: [-1, 1], max_grad_norm: 2}"))).cells[:2]
     assert [dict(cell.setting) for cell in cells] == [
         {"reward_clip": "none", "max_grad_norm": "none"},
         {"reward_clip": "[-1.0, 1.0]", "max_grad_norm": 2.0},
@@ -180,29 +183,11 @@ def test_what_two_entries_have_is_measured_once(write: Write, study: str) -> Non
     assert repeat.reason.endswith("of an earlier entry")
 
 
-@pytest.mark.parametrize(
-    "override",
-    ["training.checkpoint_every=7", "training.grid.n=[8, 4]", "seeds=[1, 0]",
-     "training.learning_rate=0.001", "training.evaluate.temperatures=1",
-     "training.evaluate.tuning=0", "training.evaluate.last=1", "training.max_grad_norm=null",
-     "training.device=cpu", "training.snapshots=[0, 5]", "training.start=iid",
-     "training.reward_scale=1", "training.k_schedule={kind: fixed}",
-     "training.evaluate.extras=[]", "training.evaluate.reference=auto", "tracking.wandb=online"],
-)  # fmt: skip
-def test_ids_do_not_depend_on(training: str, override: str) -> None:
-    assert ids_of(training, override) == ids_of(training)
-
-
-@pytest.mark.parametrize(
-    "override",
-    ["training.steps=7", "training.batch=32", "training.max_grad_norm=1", "training.kl.place=loss",
-     "training.loss.ratio=token", "training.loss.aggregation=token_mean",
-     "training.evaluate.samples=16", "training.evaluate.last=2", "training.reward_scale=2",
-     "training.evaluate.reference=none", "training.k_schedule={kind: step, first: 2}",
-     "training.weight_normalization=zscore", "policy.init_std=2", "seeds=[2, 3]"],
-)  # fmt: skip
-def test_ids_depend_on(training: str, override: str) -> None:
-    assert not ids_of(training, override) & ids_of(training)
+def test_ids_depend_on_settings_that_change_a_number(training: str) -> None:
+    ids = ids_of(training)
+    assert ids_of(training, *WITHOUT_MEANING) == ids
+    for override in WITH_MEANING:
+        assert not ids_of(training, override) & ids, override
 
 
 def test_every_environment_with_its_own_defaults(write: Write) -> None:
@@ -217,10 +202,8 @@ def test_every_environment_with_its_own_defaults(write: Write) -> None:
     ]
     assert dict(plan.units[1].setting) == {"environment.num_loc": 10, "environment.name": "op"}
     assert plan.units[1].label == "op num_loc=10, maxk/centred n=4 k=2, seed 0"
-    alone = VARIED.replace("cvrp, num_loc: 10", "op, num_loc: 12").replace(
-        "vary: {environment.num_loc: [10, 12], environment.name: [cvrp, op, pctsp]}\n", ""
-    )
-    assert ids_of(write(alone)) < {cell.id for cell in plan.cells}
+    single = VARIED.replace("cvrp, num_loc: 10", "op, num_loc: 12").replace(VARY, "")
+    assert ids_of(write(single)) < {cell.id for cell in plan.cells}
 
 
 def test_an_evaluation_set_is_its_content(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,12 +226,6 @@ def test_an_evaluation_set_is_its_content(write: Write, monkeypatch: pytest.Monk
     assert "training.evaluate.data: a.npz has changed: its SHA-256 was " in problem
 
 
-def test_bandits_read_no_files(write: Write) -> None:
-    Path("some.npz").touch()
-    (problem,) = problems(write("\n".join(LINES)), "training.evaluate.data=some.npz")
-    assert "training.evaluate.data: bandit reads no instances" in problem
-
-
 def test_estimators_without_a_k_have_no_schedule_of_it(training: str) -> None:
     schedule = "training.k_schedule={kind: step, first: 2, until: 3}"
     grid = "training.grid={estimator: [reinforce, maxk], baseline: centred, n: 4, k: 1}"
@@ -261,12 +238,7 @@ def test_estimators_without_a_k_have_no_schedule_of_it(training: str) -> None:
 
 @pytest.mark.parametrize(
     ("samples", "ks", "expected"),
-    [
-        (8, (), (1, 2, 4, 8)),
-        (12, (3,), (1, 2, 3, 4, 8, 12)),
-        (1, (1,), (1,)),
-        (7, (4,), (1, 2, 4, 7)),
-    ],
+    [(12, (3,), (1, 2, 3, 4, 8, 12)), (1, (1,), (1,)), (8, (), (1, 2, 4, 8))],
 )
 def test_the_k_of_a_curve(samples: int, ks: tuple[int, ...], expected: tuple[int, ...]) -> None:
     assert evaluated_ks(samples, *ks) == expected

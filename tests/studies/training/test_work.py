@@ -7,287 +7,232 @@ import traceback
 import numpy as np
 import pytest
 import torch
+from small_environments import parameters_of, policy_of
 
-from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.checkpoints import policy_state
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.language.completions import Completions
 from maxk_lab.files import resolved_file
-from maxk_lab.studies.training import work as training_study
-from maxk_lab.studies.training.work import measure as measure_training
+from maxk_lab.studies.training import work
 from maxk_lab.training.batch import METRICS
 from maxk_lab.training.evaluation import max_curves
 
+EVALUATE = {"every": 2, "instances": 5, "samples": 6}
 TRAINING = {
-    "steps": 7,
+    "steps": 4,
     "batch": 16,
     "learning_rate": 0.01,
     "inner_epochs": 2,
     "kl": {"place": "reward"},
-    "checkpoint_every": 3,
-    "evaluate": {"every": 3, "instances": 5, "samples": 6},
+    "checkpoint_every": 2,
+    "evaluate": EVALUATE,
+}
+SIZES = {
+    "toy_llm": {"vocab_size": 6, "max_length": 4, "prompt_length": 4},
+    "tsp": {"num_loc": 5},
+    "bandit": {},
 }
 
 
-def defaults(name, **values):
-    """Every parameter of an environment and of its policy."""
-    row = ENVIRONMENTS.get(name)
-    parameters, policy = (settings.defaults() for settings in (row.settings, row.policy_settings))
-    for key, value in values.items():
-        (parameters if key in parameters else policy)[key] = value
-    return {"name": name} | parameters, policy
-
-
-def unit(name="toy_llm", seed=0, training=TRAINING, **values):
-    if name == "toy_llm":
-        values = {
-            "vocab_size": 6,
-            "max_length": 4,
-            "prompt_length": 4,
-            "embed_dim": 16,
-            "num_layers": 1,
-        } | values
-    environment, policy = defaults(name, **values)
-    return {"environment": environment, "policy": policy, "seed": seed, "training": training}
-
-
-def cell(estimator="reinforce", baseline="centred", n=4, k=1):
-    return {
-        "id": f"{estimator}-{baseline}-{n}-{k}",
-        "estimator": estimator,
-        "baseline": baseline,
-        "n": n,
-        "k": k,
+def unit(name="toy_llm", seed=0, training=None, **parameters):
+    environment = parameters_of(name, **SIZES[name] | parameters)
+    settings = TRAINING | (training or {})
+    return {"environment": environment, "policy": policy_of(name), "seed": seed} | {
+        "training": settings
     }
 
 
-def quiet(name, payload):
-    pass
+def cell(estimator="reinforce", baseline="centred", n=4, k=1):
+    point = {"estimator": estimator, "baseline": baseline, "n": n, "k": k}
+    return {"id": "-".join(map(str, point.values())), **point}
 
 
-def measured(about, *cells, cache=None, event=quiet):
-    results = dict(measure_training(about, cells, cache=cache, event=event))
+def outcomes(about, *cells, cache=None, event=lambda *_: None):
+    """The metrics or the errors of cells, by id."""
+    return dict(work.measure(about, cells, cache=cache, event=event))
+
+
+def measured(about, *cells, **keywords):
+    """The metrics of cells, in their order."""
+    results = outcomes(about, *cells, **keywords)
+    assert [*results] == [each["id"] for each in cells]
     for result in results.values():
         if isinstance(result, Exception):
             raise result
-    return results
+    return [*results.values()]
 
 
-def untimed(results):
-    """The bytes of the metrics but for the clock's."""
-    return json.dumps(
-        {name: {k: v for k, v in m.items() if k != "timings"} for name, m in results.items()},
-        sort_keys=True,
-    )
+def untimed(metrics):
+    """The bytes of the metrics without the clock."""
+    return json.dumps({k: v for k, v in metrics.items() if k != "timings"}, sort_keys=True)
 
 
-CELLS = (cell(), cell("maxk", "subloo", 4, 3))
+ENDS = ("low", "value", "high")
+FIRST, SECOND = cell(), cell("maxk", "subloo", 4, 3)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [("toy_llm", {}), ("tsp", {"num_loc": 5, "embed_dim": 16, "num_heads": 2})],
-)
-def test_the_metrics_of_every_kind_of_environment(name, values):
-    found = measured(unit(name, **values), *CELLS)
-    assert list(found) == [c["id"] for c in CELLS]
-    metrics = found["maxk-subloo-4-3"]
+def test_the_metrics_of_two_cells():
+    first, metrics = measured(unit(), FIRST, SECOND)
     json.dumps(metrics, allow_nan=False)
-    assert (metrics["steps"], metrics["rollouts"]) == (7, 7 * 16)
+    assert (metrics["steps"], metrics["rollouts"]) == (4, 4 * 16)
     series, final = metrics["evaluations"], metrics["final"]
-    assert series["step"] == [0, 3, 6, 7]
-    assert series["rollouts"] == [0, 48, 96, 112]
+    assert (series["step"], series["rollouts"]) == ([0, 2, 4], [0, 32, 64])
     assert series["ks"] == final["ks"] == [1, 2, 3, 4, 6]
-    for key in ("value", "low", "high"):
-        assert [len(row) for row in series[key]] == [5] * 4
-        assert len(final[key]) == 6
-        assert series[key][-1] == [final[key][k - 1] for k in final["ks"]]
-    assert all(a <= v <= b for a, v, b in zip(final["low"], final["value"], final["high"]))
+    for end in ENDS:
+        assert [len(row) for row in series[end]] == [5] * 3
+        assert len(final[end]) == 6
+        assert series[end][-1] == [final[end][k - 1] for k in final["ks"]]
+    # Of five instances, one may carry the spread of all.
+    assert (None in final["low"]) == ("low" in metrics["undefined"])
+    assert set(metrics["undefined"]) <= {"low", "high"}
+    intervals = [ends for ends in zip(*(final[end] for end in ENDS)) if None not in ends]
+    assert all(low <= value <= high for low, value, high in intervals)
+    assert intervals
     assert final["value"] == sorted(final["value"])
     for k, values_at_k in zip(final["ks"], final["per_instance"]):
         assert sum(values_at_k) / 5 == pytest.approx(final["value"][k - 1], rel=1e-9)
     assert set(metrics["log"]) == {"step", *METRICS}
-    assert {len(values) for values in metrics["log"].values()} == {7}
-    # Of five instances, one may carry the spread of all.
-    assert set(metrics["undefined"]) <= {"low", "high"}
-    assert metrics["extras"] == {}
-    assert metrics["data"]["source"] == "drawn"
+    assert {len(values) for values in metrics["log"].values()} == {4}
+    assert (metrics["extras"], metrics["data"]["source"]) == ({}, "drawn")
     seconds = metrics["timings"]["evaluations_seconds"]
-    assert seconds[0] == 0
-    assert seconds == sorted(seconds)
-
-    first, second = found.values()
-    starts = [each["evaluations"]["value"][0] for each in (first, second)]
-    assert starts[0][:2] == starts[1][:2]
-    assert first["log"]["reward/mean"][0] == second["log"]["reward/mean"][0]
-    assert first["final"]["value"] != second["final"]["value"]
+    assert seconds[0] == 0 < seconds[1] < seconds[2]
+    # The same start and data, and another training.
+    assert first["evaluations"]["value"][0][:2] == series["value"][0][:2]
+    assert first["log"]["reward/mean"][0] == metrics["log"]["reward/mean"][0]
+    assert first["final"]["value"] != final["value"]
 
 
-class KilledError(BaseException):
-    """What no study may catch."""
+def assert_same_policy(path, expected):
+    state = policy_state(path)
+    assert all(torch.equal(expected[key], state[key]) for key in expected)
 
 
-@pytest.mark.slow
-def test_a_damaged_checkpoint_or_one_of_another_policy_is_no_obstacle(tmp_path):
-    measured(unit(vocab_size=5), CELLS[0], cache=tmp_path)
-    whole = untimed(measured(unit(), CELLS[0], cache=tmp_path))
-    path = tmp_path / f"training-{CELLS[0]['id']}.pt"
-    path.write_bytes(path.read_bytes()[:5000])
-    assert untimed(measured(unit(), CELLS[0], cache=tmp_path)) == whole
-    assert policy_state(path)
-    assert not list(tmp_path.glob(".*"))
+def test_snapshots_start_trainings_and_damaged_files_cost_only_time(tmp_path):
+    about = unit(training={"steps": 2, "snapshots": [0, 1, 2]})
+    (metrics,) = measured(unit(training={"steps": 2}), FIRST)
+    path = tmp_path / f"training-{FIRST['id']}.pt"
+    snapshots = [tmp_path / f"policy-{FIRST['id']}-{step}.pt" for step in (0, 1, 2)]
 
+    def of_another_policy():
+        torch.save(torch.load(path) | {"policy_parameters": {}}, path)
 
-TINY_TSP = {
-    "num_loc": 5,
-    "embed_dim": 16,
-    "num_heads": 2,
-    "num_encoder_layers": 1,
-    "feedforward_hidden": 16,
-}
-
-
-@pytest.mark.slow
-def test_policies_are_kept_on_the_way_and_trainings_go_on_from_them(tmp_path):
-    about, one = unit(training=TRAINING | {"snapshots": [0, 2, 7]}), CELLS[0]
-    whole = untimed(measured(about, one, cache=tmp_path))
-    assert whole == untimed(measured(unit(), one))
-    kept = [tmp_path / f"policy-{one['id']}-{step}.pt" for step in (0, 2, 7)]
-    assert sorted(tmp_path.glob("policy-*.pt")) == kept
-    for path, step in zip(kept, (0, 2, 7)):
-        state = torch.load(path, weights_only=True)
+    damages = (
+        lambda: None,
+        of_another_policy,
+        lambda: path.write_bytes(path.read_bytes()[:5000]),
+        snapshots[1].unlink,
+    )
+    for damage in damages:
+        damage()
+        assert untimed(*measured(about, FIRST, cache=tmp_path)) == untimed(metrics)
+        assert sorted(tmp_path.glob("policy-*.pt")) == snapshots
+        assert not list(tmp_path.glob(".*"))
+    for step, snapshot in enumerate(snapshots):
+        state = torch.load(snapshot, weights_only=True)
+        origin = json.loads(json.dumps([about["environment"], about["policy"]]))
+        assert [state["environment"], state["policy_parameters"]] == origin
         assert state["step"] == step
-        given = json.loads(json.dumps([about["environment"], about["policy"]]))
-        assert [state["environment"], state["policy_parameters"]] == given
-    last = torch.load(tmp_path / f"training-{one['id']}.pt", weights_only=True)
-    assert all(torch.equal(last["policy"][key], state["policy"][key]) for key in state["policy"])
-    # One that training has passed is trained again, to the same.
-    before = policy_state(kept[1])
-    kept[1].unlink()
-    assert untimed(measured(about, one, cache=tmp_path)) == whole
-    assert all(torch.equal(before[key], value) for key, value in policy_state(kept[1]).items())
+    assert_same_policy(path, state["policy"])
 
-    warm = unit(training=TRAINING | {"snapshots": [0]})
-    warm["policy"] = warm["policy"] | {"checkpoint": resolved_file(str(kept[1]), "checkpoint")}
-    measured(warm, CELLS[1], cache=tmp_path)
-    started = policy_state(tmp_path / f"policy-{CELLS[1]['id']}-0.pt")
-    assert all(torch.equal(before[key], started[key]) for key in before)
-    state = torch.load(tmp_path / f"training-{CELLS[1]['id']}.pt", weights_only=True)
-    assert "checkpoint" not in state["policy_parameters"]
+    warm = unit(training={"steps": 1, "evaluate": EVALUATE, "snapshots": [0]})
+    warm["policy"] |= {"checkpoint": resolved_file(str(snapshots[1]), "checkpoint")}
+    measured(warm, SECOND, cache=tmp_path)
+    started = tmp_path / f"policy-{SECOND['id']}-0.pt"
+    assert_same_policy(started, policy_state(snapshots[1]))
+    assert "checkpoint" not in torch.load(started, weights_only=True)["policy_parameters"]
 
 
-def dies(rollouts):
-    raise RuntimeError("the simulator died")
-
-
-def explodes(rollouts):
-    return dataclasses.replace(rollouts, rewards=torch.full_like(rollouts.rewards, 3e38))
-
-
-def with_rollouts(monkeypatch, change, asked=None):
-    """Every environment from now on with rollouts that `change` makes of its own.
-
-    The instances that it was asked for are noted in `asked`.
-    """
+def with_rollouts(monkeypatch, change=lambda rollouts: rollouts, draws=None):
+    """Change the rollouts of every environment; `draws` gets what it draws instances of."""
 
     def changed(*arguments):
         environment = make_environment(*arguments)
         roll, draw = environment.rollout, environment.instances
 
         def instances(count, seed, *, held_out=False):
-            if asked is not None:
-                asked.append((count, seed, held_out))
+            if draws is not None:
+                draws.append((count, seed, held_out))
             return draw(count, seed, held_out=held_out)
 
-        def rollout(policy, *arguments, **keywords):
-            return change(environment, roll, policy, *arguments, **keywords)
-
         monkeypatch.setattr(environment, "instances", instances)
-        monkeypatch.setattr(environment, "rollout", rollout)
+        monkeypatch.setattr(environment, "rollout", lambda *a, **b: change(roll(*a, **b)))
         return environment
 
-    monkeypatch.setattr(training_study, "make_environment", changed)
+    monkeypatch.setattr(work, "make_environment", changed)
 
 
-def test_cells_share_their_instances_and_choose_and_are_told_on_others(monkeypatch):
-    asked = []
+def test_cells_share_their_instances_and_choose_on_others(monkeypatch):
+    with_rollouts(monkeypatch, draws=(draws := []))
+    training = {"steps": 2, "evaluate": EVALUATE | {"temperatures": [1.0, 2.0], "tuning": 3}}
+    measured(unit(training=training), FIRST, SECOND)
+    measured(unit(seed=1, training=training), FIRST)
+    assert draws[:4] == draws[4:8]
+    assert not {seed for _, seed, _ in draws[:4]} & {seed for _, seed, _ in draws[8:]}
+    sizes = [(count, held_out) for count, _, held_out in draws[:4]]
+    assert sizes == [(5, True), (3, False), *2 * [(16 // 4, False)]]
 
-    def plain(environment, roll, *arguments, **keywords):
-        return roll(*arguments, **keywords)
 
-    with_rollouts(monkeypatch, plain, asked)
-    evaluate = TRAINING["evaluate"] | {"temperatures": [1.0, 2.0], "tuning": 3}
-    measured(unit(training=TRAINING | {"evaluate": evaluate}), *CELLS)
-    measured(unit(seed=1, training=TRAINING | {"evaluate": evaluate}), CELLS[0])
-    first, second, other = asked[:9], asked[9:18], asked[18:]
-    assert first == second
-    assert not {seed for _, seed, _ in first} & {seed for _, seed, _ in other}
-    assert [(count, held_out) for count, _, held_out in first] == [
-        (5, True), (3, False), *7 * [(16 // 4, False)],
-    ]  # fmt: skip
+def die(rollouts):
+    raise RuntimeError("the simulator died")
+
+
+def explode(rollouts):
+    return dataclasses.replace(rollouts, rewards=torch.full_like(rollouts.rewards, 3e38))
 
 
 @pytest.mark.parametrize(
     ("flaw", "kind", "message"),
     [
-        (explodes, FloatingPointError, "the training loss is -?inf at step 1"),
-        (dies, RuntimeError, "the simulator died"),
+        (explode, FloatingPointError, "the training loss is -?inf at step 1"),
+        (die, RuntimeError, "the simulator died"),
     ],
 )
 def test_a_failure_is_of_its_cell_with_the_traceback(monkeypatch, flaw, kind, message):
-    calls = []
-
-    def third(environment, roll, *arguments, **keywords):
-        calls.append(1)
-        found = roll(*arguments, **keywords)
-        return flaw(found) if len(calls) == 3 else found
-
-    with_rollouts(monkeypatch, third)
+    calls = iter(range(100))
+    with_rollouts(monkeypatch, lambda rollouts: flaw(rollouts) if next(calls) == 2 else rollouts)
     cells = [cell("reinforce", "none", 4), cell("maxk", "subloo", 3, 2), cell("maxk", "none", 4, 2)]
-    about = unit(training=TRAINING | {"kl": {}})
-    failed, unfit, done = dict(measure_training(about, cells, cache=None, event=quiet)).values()
+    about = unit(training={"steps": 2, "kl": {}})
+    failed, unfit, done = outcomes(about, *cells).values()
     with pytest.raises(kind, match=message):
         raise failed
     assert "training/step.py" in "".join(traceback.format_exception(failed))
     assert "3 does not divide 16" in str(unfit)
-    assert done["steps"] == 7
+    assert done["steps"] == 2
 
 
 def test_log_probs_without_a_gradient_fail_the_cell_before_it_is_trained(monkeypatch):
     log_probs = Completions.log_probs
     monkeypatch.setattr(Completions, "log_probs", lambda *of: log_probs(*of).detach())
-    steps = []
-    measure = measure_training(unit(), [cell()], cache=None, event=lambda *one: steps.append(one))
-    (result,) = dict(measure).values()
-    assert "environment's log_probs returns a tensor that has no gradient" in str(result)
-    assert not steps
+    (error,) = outcomes(unit(), FIRST, event=lambda *_: pytest.fail("trained")).values()
+    assert "environment's log_probs returns a tensor that has no gradient" in str(error)
 
 
-@pytest.mark.parametrize(("least", "said"), [(1, "fewer than K scorable"), (99, "no sample of")])
-def test_completions_without_a_score_are_left_out_and_said(tmp_path, monkeypatch, least, said):
+@pytest.mark.parametrize(("least", "reason"), [(1, "fewer than K scorable"), (99, "no sample of")])
+def test_completions_without_a_score_are_left_out_with_the_reason(
+    tmp_path, monkeypatch, least, reason
+):
     (tmp_path / f"picky_{least}.py").write_text(
         "def long(prompts, completions, **columns):\n"
         f"    return [float(len(c)) if len(c) > {least} else None for c in completions]\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    found = measured(unit(rewards=(f"picky_{least}:long",)), cell())[cell()["id"]]
-    json.dumps(found, allow_nan=False)
-    assert found["log"]["frac_unscorable"][0] > 0
-    assert said in found["undefined"]["value"]
-    assert (set(found["final"]["value"]) == {None}) == (least == 99)
+    (metrics,) = measured(unit(training={"steps": 1}, rewards=(f"picky_{least}:long",)), FIRST)
+    json.dumps(metrics, allow_nan=False)
+    assert metrics["log"]["frac_unscorable"][0] > 0
+    assert reason in metrics["undefined"]["value"]
+    assert (set(metrics["final"]["value"]) == {None}) == (least == 99)
 
 
-ALL_WAYS = {
-    "extras": ["greedy", "multistart", "multistart_augmentation"],
-    "temperatures": [0.5, 1.0, 2.0],
-    "tuning": 3,
-}
-DECODED = TRAINING | {
-    "start": "multistart",
-    "k_schedule": {"kind": "step", "first": 1, "until": 4},
-    "snapshots": [0, 2, 7],
-    "evaluate": TRAINING["evaluate"] | {"last": 2} | ALL_WAYS,
+STEP = {"start": "multistart", "k_schedule": {"kind": "step", "first": 1, "until": 3}}
+DECODED = STEP | {
+    "snapshots": [0, 1, 4],
+    "evaluate": EVALUATE
+    | {
+        "last": 2,
+        "extras": ["greedy", "multistart", "multistart_augmentation"],
+        "temperatures": [0.5, 1.0, 2.0],
+        "tuning": 3,
+    },
 }
 ONE = cell("maxk", "centred", 4, 3)
 
@@ -296,41 +241,44 @@ ONE = cell("maxk", "centred", 4, 3)
 def decoded(tmp_path_factory):
     """The metrics of a policy that was decoded in every way, and its cache."""
     cache = tmp_path_factory.mktemp("decoded")
-    return measured(unit("tsp", training=DECODED, **TINY_TSP), ONE, cache=cache), cache
+    (metrics,) = measured(unit("tsp", training=DECODED), ONE, cache=cache)
+    return metrics, cache
 
 
 def test_the_end_is_the_mean_over_the_last_checkpoints(decoded):
-    found, state = decoded[0][ONE["id"]], torch.load(decoded[1] / f"training-{ONE['id']}.pt")
-    last = state["evaluations"][-2:]
-    assert [each["step"] for each in last] == found["last"] == [6, 7]
-    assert all(not each["ways"] for each in state["evaluations"][:-2])
-    curves = np.mean([max_curves(each["rewards"]).numpy() for each in last], axis=0)
-    assert found["final"]["value"] == pytest.approx(curves.mean(0).tolist())
-    assert found["final"]["per_instance"][1] == pytest.approx(curves[:, 1].tolist())
-    at_the_end = found["evaluations"]["value"][-1]
-    assert at_the_end != [found["final"]["value"][k - 1] for k in found["evaluations"]["ks"]]
+    metrics, cache = decoded
+    evaluations = torch.load(cache / f"training-{ONE['id']}.pt")["evaluations"]
+    last = evaluations[-2:]
+    assert [each["step"] for each in last] == metrics["last"] == [2, 4]
+    assert all(not each["ways"] for each in evaluations[:-2])
+    at_the_end, final = metrics["evaluations"]["value"][-1], metrics["final"]
+    assert at_the_end != [final["value"][k - 1] for k in metrics["evaluations"]["ks"]]
 
-    def mean(of, way):
-        parts = [each["ways"][of][way] for each in last]
-        curves = [max_curves(part) if part.dim() == 2 else part for part in parts]
+    def mean(rewards):
+        curves = [max_curves(each) if each.dim() == 2 else each for each in rewards]
         return np.mean([curve.numpy() for curve in curves], axis=0)
 
-    whole = {float(t): one for t, one in found["tempered"].items()} | {"forced": found["forced"]}
-    assert list(whole) == [0.5, 2.0, "forced"]
-    for way, told in whole.items():
-        curves = mean("held_out", way)
-        assert told["value"] == pytest.approx(curves.mean(0).tolist())
-        assert told["per_instance"][-1] == pytest.approx(curves[:, -1].tolist())
-    for name, extra in found["extras"].items():
-        assert extra["per_instance"] == pytest.approx(mean("held_out", name).tolist())
-        assert found["tuning"]["extras"][name] == pytest.approx(mean("tuning", name).mean())
-    assert set(found["tuning"]["tempered"]) == {"0.5", "1.0", "2.0"}
-    for temperature, told in found["tuning"]["tempered"].items():
-        curves = mean("tuning", float(temperature))
-        assert curves.shape == (3, 6)
-        assert told == pytest.approx(curves.mean(0).tolist())
-    costs = {name: extra["trajectories"] for name, extra in found["extras"].items()}
-    assert costs == {
+    ends = {float(temperature): end for temperature, end in metrics["tempered"].items()}
+    assert list(ends) == [0.5, 2.0]
+    curves = {"final": mean([each["rewards"] for each in last])}
+    for way in (*ends, "forced"):
+        curves[way] = mean([each["ways"]["held_out"][way] for each in last])
+    for way, curve in curves.items():
+        end = ends[way] if way in ends else metrics[way]
+        assert end["value"] == pytest.approx(curve.mean(0).tolist())
+        for k, values in zip(end["ks"], end["per_instance"], strict=True):
+            assert values == pytest.approx(curve[:, k - 1].tolist())
+    tuning = metrics["tuning"]
+    for name, extra in metrics["extras"].items():
+        values, tuned = (mean([e["ways"][of][name] for e in last]) for of in ("held_out", "tuning"))
+        assert extra["per_instance"] == pytest.approx(values.tolist())
+        assert tuning["extras"][name] == pytest.approx(tuned.mean())
+    assert set(tuning["tempered"]) == {"0.5", "1.0", "2.0"}
+    for temperature, values in tuning["tempered"].items():
+        curve = mean([each["ways"]["tuning"][float(temperature)] for each in last])
+        assert curve.shape == (3, 6)
+        assert values == pytest.approx(curve.mean(0).tolist())
+    assert {name: extra["trajectories"] for name, extra in metrics["extras"].items()} == {
         "greedy": 1,
         "greedy_multistart": 5,
         "multistart_sampling": 6,
@@ -339,42 +287,42 @@ def test_the_end_is_the_mean_over_the_last_checkpoints(decoded):
 
 
 def test_more_ways_of_decoding_change_none_of_the_others(decoded):
-    evaluate = TRAINING["evaluate"] | {"last": 2}
-    about = unit("tsp", training=DECODED | {"evaluate": evaluate}, **TINY_TSP)
-    found, alone = decoded[0][ONE["id"]], measured(about, ONE)[ONE["id"]]
+    about = unit("tsp", training=STEP | {"evaluate": EVALUATE | {"last": 2}})
+    (alone,) = measured(about, ONE)
     for part in ("final", "evaluations", "log", "last"):
-        assert found[part] == alone[part]
+        assert decoded[0][part] == alone[part]
     assert alone["tempered"] == alone["extras"] == {}
     assert not {"tuning", "forced"} & set(alone)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("left_at", [4, 6])
-def test_an_interrupted_cell_goes_on_to_the_same_bytes(decoded, tmp_path, left_at):
-    about, steps = unit("tsp", training=DECODED, **TINY_TSP), []
-    whole, cache = decoded
+class KilledError(BaseException):
+    """What no study may catch."""
+
+
+def test_an_interrupted_cell_goes_on_to_the_same_bytes(decoded, tmp_path):
+    metrics, cache = decoded
+    about, steps = unit("tsp", training=DECODED), []
 
     def stop(name, payload):
         steps.append((name, payload["step"], payload["steps"]))
-        if payload["step"] == left_at:
+        if payload["step"] == 4:
             raise KilledError
 
     with pytest.raises(KilledError):
         measured(about, ONE, cache=tmp_path, event=stop)
-    assert steps == [("training", step, 7) for step in range(1, left_at + 1)]
-    # Twice: from the checkpoint, and from the finished training, whose last one holds all.
+    assert steps == [("training", step, 4) for step in (1, 2, 3, 4)]
+    # From the checkpoint with the decodings of step 2, and from the finished training.
     for _ in range(2):
-        assert untimed(measured(about, ONE, cache=tmp_path)) == untimed(whole)
+        assert untimed(*measured(about, ONE, cache=tmp_path)) == untimed(metrics)
     for step in DECODED["snapshots"]:
-        kept = f"policy-{ONE['id']}-{step}.pt"
-        before, after = policy_state(cache / kept), policy_state(tmp_path / kept)
-        assert all(torch.equal(before[key], after[key]) for key in before)
+        name = f"policy-{ONE['id']}-{step}.pt"
+        assert_same_policy(tmp_path / name, policy_state(cache / name))
 
 
 def test_the_log_is_thinned_evenly(monkeypatch):
-    monkeypatch.setattr(training_study, "LOG_POINTS", 4)
-    about = unit("bandit", training=TRAINING | {"kl": {}})
-    log = measured(about, cell("reinforce", "none"))["reinforce-none-4-1"]["log"]
+    monkeypatch.setattr(work, "LOG_POINTS", 4)
+    about = unit("bandit", training={"steps": 7, "kl": {}})
+    log = measured(about, cell("reinforce", "none"))[0]["log"]
     assert log["step"] == [0, 2, 4, 6]
     assert {len(values) for values in log.values()} == {4}
     assert log["kl/token"] == [None] * 4
