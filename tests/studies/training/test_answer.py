@@ -14,7 +14,9 @@ from trained_rows import (
     compared,
     decoded,
     facts_of,
+    lead,
     noise_with,
+    pomo,
     row,
     unfinished,
     with_ends,
@@ -43,14 +45,6 @@ def answer(*rows):
     """The answer of the one place of these rows, the first of which others are compared with."""
     (answer_of_place,) = facts_of(compared(rows)).answers
     return answer_of_place
-
-
-def pomo(top=3, noise=NOISE, **fields):
-    return row(POMO, [0, 1, 2, top], noise, **fields)
-
-
-def lead(top=4, noise=SURE, **fields):
-    return row(CENTRED, [0, 1, 2, top], noise, **fields)
 
 
 def lines_of(facts, rows=()):
@@ -145,7 +139,7 @@ def test_a_method_with_another_reference_is_not_said_to_beat_the_usual_one():
     loss, usual = compared([pomo(), row(SUBLOO, [0, 1, 2, 3], UNSURE)])
     third = with_differences_to(row(("maxk", "none", 2), [0, 1, 2, 3], UNSURE), loss, 0.95)
     shipped = pomo(1, start="multistart")
-    best = with_differences_to(lead(5, start="multistart"), shipped, 0.95)
+    best = with_differences_to(lead(5, SURE, start="multistart"), shipped, 0.95)
     facts = facts_of([loss, usual, third, with_differences_to(shipped, loss, 0.95), best])
     (place,) = facts.answers
     assert (place.reference, place.use.than) == (LOSS, FORCED)
@@ -189,8 +183,8 @@ def test_one_seed_and_seeds_that_ended_apart_are_caveats():
     single = facts_of(compared([pomo(noise=[0.0]), lead(noise=[0.0])]))
     assert (single.basis.seeds, single.next) == ([0], None)
     assert labels(single).count("Caveat") == 1
-    assert "Caveat" not in labels(facts_of(compared([pomo(), lead()])))
-    apart = facts_of(compared([pomo(apart=(3,)), lead()]))
+    assert "Caveat" not in labels(facts_of(compared([pomo(), lead(4, SURE)])))
+    apart = facts_of(compared([pomo(apart=(3,)), lead(4, SURE)]))
     assert apart.answers[0].apart == [LOSS]
     assert "Caveat" in labels(apart)
     assert [line.apart for line in apart.table] == ["3", "3"], "beside the difference, too"
@@ -224,14 +218,16 @@ def test_a_tuning_has_the_rate_in_a_column_and_names_the_highest_reference():
 
 
 def test_a_lead_over_a_low_reference_is_no_reason_to_use_it():
-    tuning = facts_of_tuning(rated(pomo(), 0.1), rated(lead(), 0.1), rated(pomo(5, SURE), 0.2))
+    tuning = facts_of_tuning(
+        rated(pomo(), 0.1), rated(lead(4, SURE), 0.1), rated(pomo(5, SURE), 0.2)
+    )
     (place,) = tuning.answers
     assert [each.name for each in place.better] == ["maxk centred (learning_rate=0.1) for K = 2"]
     assert (place.use, place.usual) == (None, f"{LOSS} (learning_rate=0.2)")
 
 
 def test_a_lead_that_is_gone_at_the_own_best_temperature_is_not_significant():
-    pair = compared([pomo(), lead()])
+    pair = compared([pomo(), lead(4, SURE)])
 
     def tuned(pair_at_their_best):
         own = zip(pair, pair_at_their_best, strict=True)
@@ -250,7 +246,7 @@ def test_a_lead_that_is_gone_at_the_own_best_temperature_is_not_significant():
 def test_in_pomos_way_its_loss_and_pomo_as_shipped_share_the_level():
     reference = as_pomo(pomo(), 5 + NOISE)
     shipped = as_pomo(pomo(2.9, start="multistart"), 6 + noise_with(0, 0.5))
-    best = as_pomo(lead(), 6 + SURE)
+    best = as_pomo(lead(4, SURE), 6 + SURE)
     rivals = answer(reference, shipped, best).pomo
     assert [(rival.name, rival.than, rival.sign) for rival in rivals] == [
         (LEAD, LOSS, 1),
@@ -261,7 +257,7 @@ def test_in_pomos_way_its_loss_and_pomo_as_shipped_share_the_level():
     # One difference, which is significant alone, and not at half of the level.
     noise = noise_with(0.34, 0.3)
     assert 0.05 / 2 < 2 * stats.ttest_1samp(noise - NOISE, 0).pvalue < 2 * 0.05
-    close = as_pomo(lead(), 5 + noise)
+    close = as_pomo(lead(4, SURE), 5 + noise)
     assert answer(reference, close).pomo[0].sign == 1
     assert answer(reference, shipped, close).pomo[0].sign == 0
 
@@ -269,7 +265,7 @@ def test_in_pomos_way_its_loss_and_pomo_as_shipped_share_the_level():
 def test_gaps_are_stated_if_the_reference_has_one_too():
     gaps = {4: seed_mean(20 + NOISE, 0.95)}
     optimum = Optima(kind="milp", exact=True)
-    rows = [with_optima(each, 5.0, optimum, gaps) for each in (pomo(), lead())]
+    rows = [with_optima(each, 5.0, optimum, gaps) for each in (pomo(), lead(4, SURE))]
     place = answer(*rows)
     assert (place.gaps, place.tuned_gaps) == ((gaps[4], gaps[4]), None)
     tuned = answer(*(decoded(each, **{OWN_TEMPERATURE: each}) for each in rows))

@@ -13,8 +13,10 @@ from trained_rows import (
     SUBLOO,
     compared,
     decoded,
+    lead,
     noise_with,
     pair,
+    pomo,
     row,
     unfinished,
     with_ends,
@@ -40,10 +42,14 @@ from maxk_lab.sweep_file.claims import Claim
 RLOO = ("maxk", "rloo", 2)
 
 
+def with_n(each, n):
+    return replace(each, key=replace(each.key, n=n))
+
+
 def place_of(*rows):
     """The one place of these rows, the first of which the others are compared with."""
-    (found,) = places_of(compared(rows), 0.95)
-    return found
+    (place,) = places_of(compared(rows), 0.95)
+    return place
 
 
 def family(place):
@@ -64,49 +70,43 @@ def test_differences_are_corrected_together_by_holm(study):
     """By hand: the p-values in order, times how many are left."""
     rows = study.studies["training"].rows
     by_path = {each.key.path: each for each in rows}
-    ks = (1, 4, 8, 64)
     ordered = sorted(
         (stats.ttest_1samp(less(each, by_path[each.compared_with], k), 0).pvalue, path, k)
         for path, each in by_path.items()
         if each.compared_with
-        for k in ks
+        for k in (1, 4, 8, 64)
     )
     lines = reference_lines(rows, 0.05)
-    assert {line.comparisons for line in lines.values()} == {44}
-    assert len(ordered) == 44
-    largest = 0.0
-    for left, (p_value, path, k) in zip(range(len(ordered), 0, -1), ordered, strict=True):
-        largest = min(1.0, max(largest, p_value * left))
-        each = by_path[path]
-        line = lines[each.key, k]
-        assert line.p_adjusted == pytest.approx(largest, rel=1e-6)
-        side = 1 if each.differences[k].value > 0 else -1
-        assert sign(line) == (side if largest < 0.05 else 0)
-    significant = sum(bool(sign(line)) for line in lines.values())
-    assert 0 < significant < len(ordered)
+    assert {line.comparisons for line in lines.values()} == {44} == {len(ordered)}
+    adjusted = 0.0
+    for number, (p_value, path, k) in enumerate(ordered):
+        adjusted = min(1.0, max(adjusted, p_value * (44 - number)))
+        line, interval = lines[by_path[path].key, k], by_path[path].differences[k]
+        assert line.p_adjusted == pytest.approx(adjusted, rel=1e-6)
+        assert sign(line) == (np.sign(interval.value) if adjusted < 0.05 else 0)
+    assert 0 < sum(bool(sign(line)) for line in lines.values()) < 44
 
 
 def test_points_of_a_curve_between_those_asked_for_take_no_power():
     noise = noise_with(0, 0.1)
-    place = place_of(row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 3.1], noise))
+    place = place_of(pomo(), lead(3.1, noise))
     assert (place.ks, place.top, family(place)) == ([1, 2, 4], 4, {3})
-    for_mean = row(("maxk", "centred", 1), [0, 1, 2, 3.1], noise)
-    assert family(place_of(row(POMO, [0, 1, 2, 3]), for_mean)) == {2}
+    assert family(place_of(pomo(), row(("maxk", "centred", 1), [0, 1, 2, 3.1], noise))) == {2}
 
 
 def test_the_best_is_one_sided_against_every_rival_and_shared_by_places_and_lists():
     """Gupta by hand: p / 2 below alpha / (R - 1), divided by the K and places that share it."""
-    rows = [
-        row(POMO, [0, 1, 2, 3]),
-        row(CENTRED, [0, 1, 2, 4], noise_with(0, 0.01)),
-        row(SUBLOO, [0, 1, 2, 3.6], noise_with(0, 0.3)),
-    ]
+    subloo = row(SUBLOO, [0, 1, 2, 3.6], noise_with(0, 0.3))
+    rows = [pomo(), lead(4, noise_with(0, 0.01)), subloo]
     p_value = stats.ttest_1samp(less(rows[2], rows[1], 4), 0).pvalue / 2
     alpha = 2 * p_value
-    assert names(beaten(rows, 4, 1.01 * alpha)) == ["group_mean", "subloo"]
-    assert names(beaten(rows, 4, 0.99 * alpha)) == ["group_mean"]
-    assert names(beaten(rows, 4, 2.02 * alpha, ks=2)) == ["group_mean", "subloo"]
-    assert names(beaten(rows, 4, 1.98 * alpha, ks=2)) == ["group_mean"]
+    for share, ks, worse in (
+        (1.01, 1, ["group_mean", "subloo"]),
+        (0.99, 1, ["group_mean"]),
+        (2.02, 2, ["group_mean", "subloo"]),
+        (1.98, 2, ["group_mean"]),
+    ):
+        assert names(beaten(rows, 4, share * alpha, ks=ks)) == worse
     place = replace(place_of(*rows), places=3)
     for share, tied in ((3.03, ["centred"]), (2.97, ["centred", "subloo"])):
         assert names(replace(place, alpha=share * alpha).may_be_best(4)) == tied
@@ -118,50 +118,61 @@ def test_equal_values_are_all_best_the_reference_first():
 
 
 def test_a_row_without_all_its_seeds_is_in_no_test():
-    lead = row(CENTRED, [0, 1, 2, 4], noise_with(0, 0.01))
-    reference, lead = compared([row(POMO, [0, 1, 2, 3]), lead])
+    reference, best = compared([pomo(), lead(4, noise_with(0, 0.01))])
     lost = with_differences_to(unfinished(SUBLOO), reference, 0.95)
-    (place,) = places_of((reference, lead, lost), 0.95)
-    assert (place.measured, place.compared) == ((reference, lead), (lead,))
+    (place,) = places_of((reference, best, lost), 0.95)
+    assert (place.measured, place.compared) == ((reference, best), (best,))
     assert family(place) == {3}
     assert lost not in place.may_be_best(4)
     none = unfinished(POMO)
-    alone = with_differences_to(row(CENTRED, [0, 1, 2, 4]), none, 0.95)
+    alone = with_differences_to(lead(), none, 0.95)
     assert "1 of 2 seeds finished" in alone.differences[4].reason
     (place,) = places_of((none, alone), 0.95)
     assert (place.reference, place.compared, family(place)) == (none, (), {0})
 
 
 def test_one_seed_is_paired_by_instance():
-    first, second = compared([row(POMO, [0, 1, 2, 3], [0.0]), row(CENTRED, [0, 1, 2, 4], [0.0])])
+    first, second = compared([pomo(noise=[0.0]), lead(noise=[0.0])])
     assert second.differences[4].value == pytest.approx(1)
     noisy = with_ends(second, values={4: np.array([[3.0, 3.5, 4.0, 4.0, 4.5]])})
-    found = difference(noisy, first, 4, 0.95)
-    assert found.question == "new instances"
-    assert found.low < found.value < found.high
+    interval = difference(noisy, first, 4, 0.95)
+    assert interval.question == "new instances"
+    assert interval.low < interval.value < interval.high
     assert "no values per instance" in difference(noisy, first, 2, 0.95).reason
 
 
+@pytest.mark.parametrize(
+    ("other", "k", "reason"),
+    [
+        (lead(instances=("other",)), 4, "were evaluated on different instances"),
+        (lead(noise=NOISE[:3]), 4, "have different seeds"),
+        (lead(), 5, "fewer than 5 samples per evaluation"),
+        (with_n(lead(rollouts=7), 8), 4, "have different n and different rollouts"),
+        (with_n(lead(), 8), 4, ""),
+        (lead(rollouts=7), 4, ""),
+    ],
+)
+def test_rows_of_other_instances_seeds_or_rollouts_make_no_pairs(other, k, reason):
+    interval = difference(other, pomo(), k, 0.95)
+    assert interval.reason.endswith(reason)
+    assert interval.defined == (not reason)
+    assert (family(place_of(pomo(), other)) == {0}) == (bool(reason) and k == 4)
+
+
 def test_a_line_names_the_seeds_that_ended_apart():
-    rows = compared([row(POMO, [0, 1, 2, 3], apart=(3,)), row(CENTRED, [0, 1, 2, 4], 2 * NOISE)])
-    lines = list(compare(Pooled(rows), level=0.95, alpha=0.05))
-    assert {line.reason for line in lines if line.partner} == {
-        f"seed 3 of {rows[0].key.path} ended apart"
-    }
+    rows = [pomo(apart=(3,)), lead(4, noise_with(0, 0.01))]
+    lines = list(compare(Pooled(compared(rows)), level=0.95, alpha=0.05))
+    reasons = {line.reason for line in lines if line.partner}
+    assert reasons == {f"seed 3 of {rows[0].key.path} ended apart"}
 
 
 def test_the_verdicts_on_rows_and_the_lines_of_comparisons():
-    rows = compared(
-        [
-            row(POMO, [0, 1, 2, 3]),
-            row(CENTRED, [-1, 1, 2.5, 4], noise_with(0, 0.01)),
-            row(SUBLOO, [0, 1, 2, 3]),
-        ]
-    )
-    found = judged(Pooled((*rows, unfinished(RLOO))), level=0.95, alpha=0.5).rows
+    best = row(CENTRED, [-1, 1, 2.5, 4], noise_with(0, 0.01))
+    rows = compared([pomo(), best, row(SUBLOO, [0, 1, 2, 3])])
+    pooled = judged(Pooled((*rows, unfinished(RLOO))), level=0.95, alpha=0.5)
     lines = {
         (line.family, line.row.split("/")[2], line.measure): line
-        for line in compare(Pooled(found), level=0.95, alpha=0.5)
+        for line in compare(pooled, level=0.95, alpha=0.5)
     }
     verdicts = {key: line.verdict for key, line in lines.items()}
     assert verdicts == {
@@ -188,17 +199,15 @@ def test_the_verdicts_on_rows_and_the_lines_of_comparisons():
     # Two rivals, at each of three K.
     line = lines["best", "group_mean", "max@4"]
     assert (line.partner, line.comparisons) == (rows[1].key.path, 6)
-    wanted = seed_mean(less(rows[0], rows[1], 4), 0.95)
-    assert (line.interval.value, line.interval.low) == pytest.approx((wanted.value, wanted.low))
+    expected = seed_mean(less(rows[0], rows[1], 4), 0.95)
+    assert (line.interval.value, line.interval.low) == pytest.approx((expected.value, expected.low))
 
 
 def test_the_interval_of_a_difference_of_passes_ends_at_one():
+    optimum = Optima(kind="enumeration", exact=True)
     low, high = (
         with_optima(
-            row(point, [0.1, 0.2, 0.3, value], noise, within=SHARES, passes=True),
-            1.0,
-            Optima(kind="enumeration", exact=True),
-            {},
+            row(point, [0.1, 0.2, 0.3, value], noise, within=SHARES, passes=True), 1.0, optimum, {}
         )
         for point, value, noise in ((POMO, 0.4, 10 * NOISE), (CENTRED, 0.98, 0.5 * NOISE[::-1]))
     )
@@ -206,80 +215,74 @@ def test_the_interval_of_a_difference_of_passes_ends_at_one():
     assert passed.high - passed.value < 0.8 * (passed.value - passed.low)
 
 
-def difference_claim(at_least=0.0, **how):
-    claim = {"name": "it", "kind": "difference", "metric": "max@4", "at_least": at_least}
-    pair = {"of": {"estimator": "maxk"}, "over": {"estimator": "reinforce"}}
-    return TypeAdapter(Claim).validate_python(claim | pair | how)
-
-
 def test_a_claim_is_judged_by_the_interval_of_its_decoding():
-    reference, lead = row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4], noise_with(0, 0.01))
-    own = row(POMO, [0, 1, 2, 3.9])
-    lead = decoded(lead, **{OWN_TEMPERATURE: lead})
-    reference = decoded(reference, **{OWN_TEMPERATURE: own})
-    sides = [(lead, reference)]
+    plain, single = pomo(), (lead(noise=[0.0]), pomo(noise=[0.0]))
+    best, reference = lead(4, noise_with(0, 0.01)), pomo()
+    best = decoded(best, **{OWN_TEMPERATURE: best})
+    reference = decoded(reference, **{OWN_TEMPERATURE: pomo(3.9)})
 
-    def verdict(claim, met=sides):
-        found = judge(claim, met, 0.05)
-        return found.verdict, found.interval and round(found.interval.value, 6)
+    def verdict(pair=(best, reference), at_least=0.5, **decoding):
+        claim = {"name": "it", "kind": "difference", "metric": "max@4", "at_least": at_least}
+        claim |= {"of": {"estimator": "maxk"}, "over": {"estimator": "reinforce"}} | decoding
+        return judge(TypeAdapter(Claim).validate_python(claim), [pair], 0.05)
 
-    assert verdict(difference_claim(0.5)) == ("supported", 1)
-    assert verdict(difference_claim(0.5, decoding="sampled")) == ("supported", 1)
-    assert verdict(difference_claim(0.5, decoding="best")) == ("refuted", 0.1)
-    plain = [(lead, row(POMO, [0, 1, 2, 3]))]
-    assert verdict(difference_claim(0.0, decoding="best"), plain) == ("undecided", None)
-    one = [(row(CENTRED, [0, 1, 2, 4], [0.0]), row(POMO, [0, 1, 2, 3], [0.0]))]
-    assert verdict(difference_claim(), one)[0] == "undecided"
-    strange = with_ends(lead, apart=(3,))
-    text = judge(difference_claim(), [(strange, reference)], 0.05).detail
+    for decoding, expected, value in (
+        ({}, "supported", 1),
+        ({"decoding": "sampled"}, "supported", 1),
+        ({"decoding": "best"}, "refuted", 0.1),
+    ):
+        judged_claim = verdict(**decoding)
+        assert judged_claim.verdict == expected
+        assert judged_claim.interval.value == pytest.approx(value)
+    undecoded = verdict((best, plain), 0.0, decoding="best")
+    assert (undecoded.verdict, undecoded.interval) == ("undecided", None)
+    assert verdict(single, 0.0).verdict == "undecided"
+    text = verdict((with_ends(best, apart=(3,)), reference)).detail
     assert text.endswith("over 5 seeds, at 95 %; seed 3 ended apart from the others")
 
 
-def test_the_reference_is_pomo_s_loss_with_the_same_start_of_the_same_place():
+PLAIN = row(("reinforce", "centred", 1), [0, 1, 2, 3])
+SHIPPED, FORCED = pomo(start="multistart"), row(SUBLOO, [0, 1, 2, 3], start="multistart")
+LOSS_PATH = "reinforce/group_mean/n4/k1"
+
+
+def rated(each, rate):
+    setting = (("learning_rate", rate), *each.key.setting)
+    return replace(each, key=replace(each.key, setting=setting))
+
+
+@pytest.mark.parametrize(
+    ("rows", "references"),
+    [
+        ([pomo(), SHIPPED, PLAIN, lead(), FORCED, lead(environment="op", words="OP")],
+         ["", *[LOSS_PATH] * 3, f"start=multistart/{LOSS_PATH}", ""]),
+        ([PLAIN, lead(), FORCED], ["", *["reinforce/centred/n4/k1"] * 2]),
+        ([lead(), row(SUBLOO, [0, 1, 2, 3])], ["", "maxk/centred/n4/k2"]),
+        ([lead(), FORCED], ["", ""]),
+        ([pomo(), with_n(lead(), 8)], ["", LOSS_PATH]),
+        ([pomo(), with_n(pomo(), 8), lead(), with_n(lead(), 8)],
+         ["", LOSS_PATH, LOSS_PATH, "reinforce/group_mean/n8/k1"]),
+        ([lead(), with_n(lead(), 8)], ["", "maxk/centred/n4/k2"]),
+        ([rated(pomo(), 0.1), rated(pomo(), 0.2), rated(SHIPPED, 0.2)],
+         ["", "", f"learning_rate=0.2/{LOSS_PATH}"]),
+    ],
+    ids=["pomo", "rloo", "first", "starts", "other n", "several n", "only n", "rates"],
+)  # fmt: skip
+def test_the_reference_is_pomo_s_loss_with_the_same_start_of_the_same_place(rows, references):
     """Where it was not trained, plain RLOO; of several, the one that shares most settings."""
-    loss, shipped = row(POMO, [0, 1, 2, 3]), row(POMO, [0, 1, 2, 3], start="multistart")
-    plain = row(("reinforce", "centred", 1), [0, 1, 2, 3])
-    iid, forced = row(CENTRED, [0, 1, 2, 3]), row(SUBLOO, [0, 1, 2, 3], start="multistart")
-    other = row(CENTRED, [0, 1, 2, 3], environment="op", words="OP")
-
-    def references(*rows):
-        found = judged(Pooled(rows), level=0.95, alpha=0.05).rows
-        return [each.compared_with.removeprefix("training/") for each in found]
-
-    pomo = "reinforce/group_mean/n4/k1"
-    assert references(loss, shipped, plain, iid, forced, other) == [
-        "", pomo, pomo, pomo, f"start=multistart/{pomo}", "",
-    ]  # fmt: skip
-    assert references(plain, iid, forced) == ["", *2 * ["reinforce/centred/n4/k1"]]
-    assert references(iid, row(SUBLOO, [0, 1, 2, 3])) == ["", "maxk/centred/n4/k2"]
-    assert references(iid, forced) == ["", ""]
-    assert references(loss, at_n(iid, 8)) == ["", pomo]
-    wide = ["", pomo, pomo, "reinforce/group_mean/n8/k1"]
-    assert references(loss, at_n(loss, 8), iid, at_n(iid, 8)) == wide
-    assert references(iid, at_n(iid, 8)) == ["", "maxk/centred/n4/k2"]
-
-    def rated(each, rate):
-        setting = (("learning_rate", rate), *each.key.setting)
-        return replace(each, key=replace(each.key, setting=setting))
-
-    assert references(rated(loss, 0.1), rated(loss, 0.2), rated(shipped, 0.2))[2] == (
-        "learning_rate=0.2/" + pomo
-    )
-
-
-def at_n(each, n):
-    return replace(each, key=replace(each.key, n=n))
+    pooled = judged(Pooled(tuple(rows)), level=0.95, alpha=0.05).rows
+    assert [each.compared_with.removeprefix("training/") for each in pooled] == references
 
 
 def test_trainings_of_another_n_are_compared_at_equal_rollouts():
     """One family: POMO's loss at n = 8 against n = 4, and both among the rivals of the best."""
-    loss, wide = row(POMO, [0, 1, 2, 3]), at_n(row(POMO, [0, 1, 2, 4], noise_with(0, 0.01)), 8)
-    rows = judged(Pooled((loss, wide)), level=0.95, alpha=0.05).rows
-    (place,) = places_of(rows, 0.95)
+    rows = pomo(), with_n(pomo(4, noise_with(0, 0.01)), 8)
+    pooled = judged(Pooled(rows), level=0.95, alpha=0.05)
+    (place,) = places_of(pooled.rows, 0.95)
     assert [*place.names.values()] == ["POMO's loss at n = 4", "POMO's loss at n = 8"]
     lines = {
         (line.family, line.row, line.partner, line.verdict)
-        for line in compare(Pooled(rows), level=0.95, alpha=0.05)
+        for line in compare(pooled, level=0.95, alpha=0.05)
         if line.measure == "max@4"
     }
     small, large = (each.key.path for each in rows)
@@ -288,20 +291,6 @@ def test_trainings_of_another_n_are_compared_at_equal_rollouts():
         ("best", small, large, "worse"),
         ("best", large, "", "highest"),
     }
-    found = difference(replace(wide, rollouts=7), loss, 4, 0.95)
-    assert found.reason.endswith("have different n and different rollouts")
-    same = replace(row(CENTRED, [0, 1, 2, 3]), rollouts=7)
-    assert "rollouts" not in difference(same, loss, 4, 0.95).reason
-
-
-def test_rows_of_other_instances_or_seeds_make_no_pairs():
-    first, second = row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4])
-    found = difference(replace(second, instances=("other",)), first, 4, 0.95)
-    assert "were evaluated on different instances" in found.reason
-    fewer = row(CENTRED, [0, 1, 2, 4], NOISE[:3])
-    assert "have different seeds" in difference(fewer, first, 4, 0.95).reason
-    assert family(place_of(first, fewer)) == {0}
-    assert "fewer than 5 samples per evaluation" in difference(second, first, 5, 0.95).reason
 
 
 def test_environments_share_one_correction():
@@ -310,22 +299,25 @@ def test_environments_share_one_correction():
     assert [family(place) for place in few] == [{9}] * 3
     assert [place.sign(place.rows[1], 4) for place in few] == [1, 0, -1]
     many = [*pair("tsp", 0.2), *(each for i in range(9) for each in pair(f"op{i}", 0.0))]
-    alone = place_of(*many[:2])
+    alone, first = place_of(*many[:2]), places_of(compared(many), 0.95)[0]
     assert alone.sign(alone.rows[1], 4) == 1
-    first = places_of(compared(many), 0.95)[0]
     assert (first.places, first.sign(first.rows[1], 4)) == (10, 0)
+
+
+LLM = {"name": "toy_llm", "task": "modular", "rewards": [], "reward_weights": []}
+BANDIT = {"name": "bandit", "rewards": "binary", "reward_shift": 0.0}
 
 
 @pytest.mark.parametrize(
     ("environment", "passes"),
     [
-        ({"name": "toy_llm", "task": "modular", "rewards": [], "reward_weights": []}, True),
-        ({"name": "toy_llm", "task": "deceptive", "rewards": [], "reward_weights": []}, False),
-        ({"name": "toy_llm", "rewards": ["exact_match"], "reward_weights": []}, True),
-        ({"name": "toy_llm", "task": "modular", "rewards": [], "reward_weights": [2.0]}, False),
-        ({"name": "toy_llm", "rewards": ["mine:own"], "reward_weights": []}, False),
-        ({"name": "bandit", "rewards": "binary", "reward_shift": 0.0}, True),
-        ({"name": "bandit", "rewards": "linear", "reward_shift": 0.0}, False),
+        (LLM, True),
+        (LLM | {"task": "deceptive"}, False),
+        (LLM | {"rewards": ["exact_match"]}, True),
+        (LLM | {"reward_weights": [2.0]}, False),
+        (LLM | {"rewards": ["mine:own"]}, False),
+        (BANDIT, True),
+        (BANDIT | {"rewards": "linear"}, False),
         ({"name": "gaussian", "reward": "square_on_unit"}, False),
         ({"name": "tsp"}, False),
     ],
