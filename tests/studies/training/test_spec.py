@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from sweep_files import Write, ids_of, plan_of, problems
 
 from maxk_lab.planning.identity import content_hash, with_removed_defaults
 from maxk_lab.planning.plan import make_plan
-from maxk_lab.studies.training.grid import TrainingUnit, evaluated_ks
+from maxk_lab.studies.training.grid import TrainingUnit
 from maxk_lab.sweep_file.load import load_spec, read_spec, spec_to_yaml
 from maxk_lab.training.settings import Settings
 
@@ -45,7 +46,15 @@ first: 2, until: 3}}}
     - {estimator: "hybrid[0.5]", baseline: none, n: 8, k: 4, with: {start: multistart, \
 weight_normalization: zscore}}
 claims:
-  - {name: c, kind: difference, metric: max@4, of: OF, over: OVER, where: WHERE, at_least: 0}
+  - &claim {name: a, kind: difference, metric: max@4, of: {estimator: maxk, k: 4}, \
+over: {estimator: reinforce, k: 1}, where: {baseline: centred}, at_least: 0}
+  # What the estimator fixes need not be given.
+  - {<<: *claim, name: b, of: {estimator: maxk}, over: {estimator: reinforce}}
+  - {<<: *claim, name: c, of: {estimator: maxk, baseline: [centred, subloo], k: [2, 4]}, \
+over: {estimator: reinforce, baseline: group_mean, k: 1}, \
+where: {setting: {start: iid, k_schedule.kind: fixed}}}
+  - {<<: *claim, name: d, of: {estimator: reinforce, setting: {start: multistart}}, \
+over: {estimator: reinforce, setting: {start: iid}}, where: {}}
 """
 POINT = "{estimator: maxk, baseline: centred, n: 4, k: 2"
 VARY = "vary: {environment.num_loc: [10, 12], environment.name: [cvrp, op, pctsp]}\n"
@@ -74,11 +83,6 @@ WITH_MEANING = [
     "training.evaluate.reference=none", "training.k_schedule={kind: step, first: 2}",
     "training.weight_normalization=zscore", "policy.init_std=2", "seeds=[2, 3]",
 ]  # fmt: skip
-
-
-def sweep(of: str = "{estimator: maxk, k: 4}", over: str = "{estimator: reinforce, k: 1}",
-          where: str = "{baseline: centred}") -> str:  # fmt: skip
-    return SWEEP.replace("OF", of).replace("OVER", over).replace("WHERE", where)
 
 
 def with_settings(*settings: str) -> str:
@@ -118,7 +122,7 @@ def test_a_cell_says_all_it_means_and_is_a_unit_of_its_own(training: str) -> Non
 
 
 def test_the_points_of_all_entries_with_the_settings_of_their_own(write: Write) -> None:
-    spec = load_spec(write(sweep()))
+    spec = load_spec(write(SWEEP))
     units = make_plan(spec).units
     assert [unit.seed for unit in units] == [0] * 14 + [1] * 14
     assert len({unit.label for unit in units}) == 28
@@ -134,6 +138,13 @@ def test_the_points_of_all_entries_with_the_settings_of_their_own(write: Write) 
         "tsp start=multistart k_schedule.kind=fixed weight_normalization=zscore, "
         "hybrid[0.5]/none n=8 k=4, seed 0"
     )
+    points = [
+        {axis: getattr(cell, axis) for axis in ("estimator", "baseline", "n", "k")}
+        | {"setting": dict(cell.setting)}
+        for unit in units[:14]
+        for cell in unit.cells
+    ]
+    assert [len(list(claim.points(points))) for claim in spec.claims] == [1, 2, 4, 1]
     again = write(spec_to_yaml(spec))
     assert load_spec(again) == spec
     ids = [cell.id for cell in make_plan(spec).cells]
@@ -192,14 +203,10 @@ def test_ids_depend_on_settings_that_change_a_number(training: str) -> None:
 
 def test_every_environment_with_its_own_defaults(write: Write) -> None:
     plan = plan_of(write(VARIED))
-    assert [
-        (unit.environment["name"], unit.environment["num_loc"], unit.seed) for unit in plan.units
-    ] == [
-        (name, size, seed)
-        for seed in (0, 1)
-        for size in (10, 12)
-        for name in ("cvrp", "op", "pctsp")
+    places = [
+        (unit.seed, unit.environment["num_loc"], unit.environment["name"]) for unit in plan.units
     ]
+    assert places == [*product((0, 1), (10, 12), ("cvrp", "op", "pctsp"))]
     assert dict(plan.units[1].setting) == {"environment.num_loc": 10, "environment.name": "op"}
     assert plan.units[1].label == "op num_loc=10, maxk/centred n=4 k=2, seed 0"
     single = VARIED.replace("cvrp, num_loc: 10", "op, num_loc: 12").replace(VARY, "")
@@ -211,13 +218,12 @@ def test_an_evaluation_set_is_its_content(write: Write, monkeypatch: pytest.Monk
     path = Path("a.npz")
     path.write_bytes(b"one")
     Path("b.npz").write_bytes(b"one")
-    text = sweep()
-    spec = load_spec(write(text), ["training.evaluate.data=a.npz"])
+    spec = load_spec(write(SWEEP), ["training.evaluate.data=a.npz"])
     cell = make_plan(spec).cells[0].as_dict()
     assert [len(cell["training"]["evaluate"]["data"].pop("sha256"))] == [64]
     assert cell["training"]["evaluate"]["data"] == {}
     ids = {cell.id for cell in make_plan(spec).cells}
-    assert ids_of(write(text), "training.evaluate.data=b.npz") == ids
+    assert ids_of(write(SWEEP), "training.evaluate.data=b.npz") == ids
     resolved = write(spec_to_yaml(spec))
     assert load_spec(resolved) == spec
     path.write_bytes(b"two")
@@ -236,14 +242,6 @@ def test_estimators_without_a_k_have_no_schedule_of_it(training: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("samples", "ks", "expected"),
-    [(12, (3,), (1, 2, 3, 4, 8, 12)), (1, (1,), (1,)), (8, (), (1, 2, 4, 8))],
-)
-def test_the_k_of_a_curve(samples: int, ks: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    assert evaluated_ks(samples, *ks) == expected
-
-
 def test_forced_starts_are_for_studies_of_gradients_and_training(write: Write) -> None:
     grid = "grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}"
     gradient = f"gradient: {{instances: 2, pool: 16, start: [iid, forced], {grid}"
@@ -252,29 +250,3 @@ def test_forced_starts_are_for_studies_of_gradients_and_training(write: Write) -
     plan = plan_of(write(f"{head}\n{gradient}\nclaims: [{claim}]\n"))
     starts = [cell.as_dict().get("start", "iid") for cell in plan.cells]
     assert starts == ["iid", "multistart"]
-
-
-@pytest.mark.parametrize(
-    ("of", "over", "where", "pairs"),
-    [
-        ("{estimator: maxk, k: 4}", "{estimator: reinforce, k: 1}", "{baseline: centred}", 1),
-        # What the estimator fixes need not be given.
-        ("{estimator: maxk}", "{estimator: reinforce}", "{baseline: centred}", 2),
-        ("{estimator: maxk, baseline: [centred, subloo], k: [2, 4]}",
-         "{estimator: reinforce, baseline: group_mean, k: 1}",
-         "{setting: {start: iid, k_schedule.kind: fixed}}", 4),
-        ("{estimator: reinforce, setting: {start: multistart}}",
-         "{estimator: reinforce, setting: {start: iid}}", "{}", 1),
-    ],
-)  # fmt: skip
-def test_differences_between_settings(
-    write: Write, of: str, over: str, where: str, pairs: int
-) -> None:
-    spec = load_spec(write(sweep(of, over, where)))
-    points = [
-        {axis: getattr(cell, axis) for axis in ("estimator", "baseline", "n", "k")}
-        | {"setting": dict(cell.setting)}
-        for cell in make_plan(spec).cells
-        if cell.seed == 0
-    ]
-    assert len(list(spec.claims[0].points(points))) == pairs
