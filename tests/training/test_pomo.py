@@ -1,5 +1,6 @@
 """The Lightning classes against RL4CO's POMO, a twin of every loss, and Lightning's trainer."""
 
+import copy
 import logging
 from functools import partial
 
@@ -43,20 +44,15 @@ def make(env, cls=MaxKPOMO, **options):
     return cls(env, **{**SMALL, **own, **options})
 
 
-def rollouts(model, n=6, seed=1):
-    """What RL4CO hands to `calculate_loss`, with forced first actions."""
-    torch.manual_seed(seed)
-    batch = model.env.generator(4)
-    td, how = model.env.reset(batch), {"phase": "train", "decode_type": "multistart_sampling"}
-    out = model.policy(td, model.env, num_starts=n, **how)
-    return td, batch, out, unbatchify(out["reward"], n), unbatchify(out["log_likelihood"], n)
-
-
 @pytest.fixture(scope="module")
 def drawn(tsp):
-    """RL4CO's POMO and rollouts of its policy; a loss gets its own copy of the outputs."""
+    """RL4CO's POMO, and a copy of what it hands to `calculate_loss`, with forced first actions."""
     pomo = make(tsp, POMO)
-    td, batch, out, rewards, log_likelihood = rollouts(pomo)
+    torch.manual_seed(1)
+    batch = tsp.generator(4)
+    td = tsp.reset(batch)
+    out = pomo.policy(td, tsp, phase="train", decode_type="multistart_sampling", num_starts=6)
+    rewards, log_likelihood = (unbatchify(out[name], 6) for name in ("reward", "log_likelihood"))
     return pomo, lambda: (td, batch, dict(out), rewards.clone(), log_likelihood)
 
 
@@ -105,9 +101,8 @@ def assert_same_gradients(models, losses):
 )
 def test_the_loss_is_that_of_the_weights_with_their_options(tsp, drawn, options):
     pomo, rolled = drawn
-    more = {**options}
-    name = more.pop("baseline")
-    model = make(tsp, policy=pomo.policy, entropy_bonus=0.1, variance_reduction=name, **more)
+    named = {"variance_reduction" if key == "baseline" else key: options[key] for key in options}
+    model = make(tsp, policy=pomo.policy, entropy_bonus=0.1, **named)
     td, batch, out, rewards, log_likelihood = rolled()
     out["entropy"] = torch.arange(24.0)
     loss = model.calculate_loss(td, batch, out, rewards, log_likelihood)["loss"]
@@ -181,7 +176,7 @@ def test_wrong_shapes_and_too_few_samples_raise(tsp, drawn):
         ({"cls": LeaderRewardPOMO, "alpha": 0.25, "k": 8, "val_samples": 4},
          "val_samples must be at least 8, got 4"),
         ({"cls": LeaderRewardPOMO, "baseline": "group_mean"}, "leader_reward"),
-        ({"cls": LeaderRewardPOMO, "alpha": -1.0}, "leader_reward"),
+        ({"cls": LeaderRewardPOMO, "alpha": -1.0}, "alpha must be at least 0"),
         ({"cls": LeaderRewardPOMO, "estimator": "maxk"}, "Leader Reward has a fixed estimator"),
     ],
 )  # fmt: skip
@@ -245,23 +240,25 @@ def test_log_likelihoods_are_those_of_teacher_forcing_in_every_layout(name, size
         )
 
 
-class Seen(Callback):
-    """The logged value of every step."""
+class Ks(Callback):
+    """The logged K of every step."""
 
-    def __init__(self, name):
-        self.name, self.values = name, []
+    def __init__(self):
+        self.values = []
 
     def on_train_batch_end(self, trainer, *_):
-        self.values.append(trainer.callback_metrics[self.name].item())
+        self.values.append(trainer.callback_metrics["train/k"].item())
 
 
 def test_lightning_trains_writes_a_plain_checkpoint_loads_it_and_goes_on(tsp, tmp_path):
     schedule = {"kind": "step", "first": 2, "until": 3}
-    ks = Seen("train/k")
+    ks = Ks()
     model = make(tsp, k=4, k_schedule=schedule, lr_scheduler="MultiStepLR", reward_scale="scale")
+    before = copy.deepcopy(model.policy.state_dict())
     trainer = fit(model, tmp_path, epochs=2, callbacks=[ks])
     assert ks.values == [2, 2, 2, 4]
     after = model.policy.state_dict()
+    assert any(not torch.equal(after[name], value) for name, value in before.items())
     assert trainer.callback_metrics["val/reward"] == trainer.callback_metrics["val/max@4"]
     path = trainer.checkpoint_callback.last_model_path
     content = torch.load(path)
@@ -272,34 +269,30 @@ def test_lightning_trains_writes_a_plain_checkpoint_loads_it_and_goes_on(tsp, tm
     assert loaded.settings == model.settings
     again = loaded.policy.state_dict()
     assert all(torch.equal(again[name], value) for name, value in after.items())
-    later = Seen("train/k")
+    later = Ks()
     resumed = fit(loaded, epochs=3, callbacks=[later], ckpt_path=path)
     assert later.values == [4, 4]
     assert resumed.global_step == 6
 
 
-def test_validation_is_the_mean_over_instances_of_the_unbiased_estimate(tsp, monkeypatch):
-    model = make(tsp, start="multistart")  # whose validation is i.i.d., too
+def test_a_pomo_script_runs_unchanged_and_validates_by_the_unbiased_estimate(tsp, monkeypatch):
+    metrics = {"train": ["loss", "reward"], "val": ["reward", "max_reward"], "test": ["reward"]}
+    script = {"num_starts": 7, "metrics": metrics, "lr_scheduler": "MultiStepLR", **SIZES}
+    ours = {"k": 3, "val_samples": 8, "start": "multistart"}  # whose validation is i.i.d., too
+    model = MaxKPOMO(tsp, None, POLICY, "shared", 8, **script, **ours)
     assert "multistart" in model.policy.train_decode_type
-    drawn = []
+    samples = []
 
     def remembered(td, n, phase, original=model._sample):
         out = original(td, n, phase)
-        drawn.append(unbatchify(out["reward"], n))
+        samples.append(unbatchify(out["reward"], n))
         return out
 
     monkeypatch.setattr(model, "_sample", remembered)
-    trainer = fit(model)
-    rewards = torch.cat(drawn).double()
+    logged = fit(model).callback_metrics
+    assert {"val/reward", "val/max_reward", "train/rho_hat_multistart"} <= set(logged)
+    rewards = torch.cat(samples).double()
     assert rewards.shape == (6, 8)
     for k in (1, 2, 3, 4, 8):
         expected = maxk_reward_estimate(rewards, k).mean().item()
-        assert trainer.callback_metrics[f"val/max@{k}"].item() == pytest.approx(expected, rel=1e-6)
-
-
-def test_arguments_of_a_pomo_script_are_taken_unchanged():
-    env = get_env("tsp", generator_params={"num_loc": 10}, check_solution=False)
-    metrics = {"train": ["loss", "reward"], "val": ["reward", "max_reward"], "test": ["reward"]}
-    own = {"num_starts": 10, "metrics": metrics, "lr_scheduler": "MultiStepLR", **SIZES}
-    found = fit(MaxKPOMO(env, None, POLICY, "shared", 8, **own)).callback_metrics
-    assert {"val/reward", "val/max_reward", "val/max@8", "train/rho_hat"} <= set(found)
+        assert logged[f"val/max@{k}"].item() == pytest.approx(expected, rel=1e-6)
