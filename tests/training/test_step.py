@@ -332,8 +332,11 @@ def test_a_cuda_device_gives_the_numbers_of_the_cpu_within_rounding():
 
 
 def with_forced_starts(environment):
-    settings = Settings(batch=10, start="multistart")
-    step = Step(environment, settings, Weighting("reinforce", "group_mean", 5, 1))
+    step = Step(
+        environment,
+        Settings(batch=10, start="multistart"),
+        Weighting("reinforce", "group_mean", 5, 1),
+    )
     return Trainer.start(step, environment.policy(0), seed=0)
 
 
