@@ -232,6 +232,12 @@ def test_an_evaluation_set_is_its_content(write: Write, monkeypatch: pytest.Monk
     assert "training.evaluate.data: a.npz has changed: its SHA-256 was " in problem
 
 
+def test_bandits_read_no_files(training: str) -> None:
+    Path("some.npz").touch()
+    (problem,) = problems(training, "training.evaluate.data=some.npz")
+    assert "training.evaluate.data: bandit reads no instances" in problem
+
+
 def test_estimators_without_a_k_have_no_schedule_of_it(training: str) -> None:
     schedule = "training.k_schedule={kind: step, first: 2, until: 3}"
     grid = "training.grid={estimator: [reinforce, maxk], baseline: centred, n: 4, k: 1}"
