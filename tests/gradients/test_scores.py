@@ -55,8 +55,8 @@ def check_scores(environment, policy, instances, actions, way=None, tolerance=1e
     made = torch.cat(whole(0, count, parameters), 1)
     assert ((made - expected).norm(dim=1) <= tolerance * norms).all()
     directions = torch.randn(2, made.shape[1], generator=torch.Generator().manual_seed(0)).double()
-    # At most 4 blocks for a large policy: each takes a backward pass.
-    memory_bytes = 8 * count * max(2503, made.shape[1] // 4 + 1)
+    # Two blocks for a large policy: each takes a backward pass.
+    memory_bytes = 8 * count * max(2503, made.shape[1] // 2 + 1)
     gram, found, _ = score_gram(
         whole, count, parameters, directions=directions, memory_bytes=memory_bytes
     )
