@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from run_processes import wait_until
 
 from maxk_lab.execution import drive as drive_module
 from maxk_lab.execution.drive import drive
@@ -124,7 +123,6 @@ def test_a_unit_of_another_driver_is_waited_for_with_one_event_and_taken_when_it
     backend, waits = Scripted(measured), []
     with Driver(run.root) as holder, Driver(run.root) as driver:
         assert holder.take(first.key)
-        wait_until(lambda: driver.holder(first.key))
 
         def release(name, payload):
             if name == "waiting":
