@@ -1,5 +1,7 @@
 """`maxk-lab check` of an environment: the example passes, mistakes are named."""
 
+from dataclasses import replace
+
 import pytest
 import small_environments
 import torch
@@ -34,23 +36,17 @@ class Hot(Code):
         return rollouts
 
 
-class Short(Code):
-    def enumerate(self, instances):
-        return tuple(values[1:] for values in super().enumerate(instances))
-
-
-class Flat(Code):
-    def rollout(self, policy, instances, n, *, seed):
-        rollouts = super().rollout(policy, instances, n, seed=seed)
-        return type(rollouts)(**vars(rollouts) | {"rewards": rollouts.rewards.flatten()})
+def flat(self, policy, instances, n, *, seed):
+    rollouts = Code().rollout(policy, instances, n, seed=seed)
+    return replace(rollouts, rewards=rollouts.rewards.flatten())
 
 
 WRONG = {
-    "policy(3) is in training mode": changed(policy=lambda self, seed: Code().policy(seed).train()),
+    "policy(3) is in training mode": changed(policy=lambda _, seed: Code().policy(seed).train()),
     "has the length 2": changed(
-        instances=lambda self, count, seed, *, held_out=False: Code().instances(2, seed)
+        instances=lambda _, count, seed, *, held_out=False: Code().instances(2, seed)
     ),
-    "rewards of its rollout must be a tensor [3, 5]": Flat,
+    "rewards of its rollout must be a tensor [3, 5]": changed(rollout=flat),
     "log_probs and the rollout differ": changed(log_probs=lambda *of: -Code.log_probs(*of)),
     "log_probs and the rollout differ: the shape is [15], not [3, 5]": changed(
         log_probs=lambda *of: Code.log_probs(*of).flatten()
@@ -58,19 +54,17 @@ WRONG = {
     "log_probs and the rollout differ: list is no tensor": changed(
         log_probs=lambda *of: Code.log_probs(*of).tolist()
     ),
-    "actions [A, T] and rewards [A], not [64, 3] and [64, 1]": changed(
-        enumerate=lambda self, of: (Code().enumerate(of)[0], Code().enumerate(of)[1].unsqueeze(1))
-    ),
     "log_probs have no gradient": changed(log_probs=lambda *of: Code.log_probs(*of).detach()),
+    "actions [A, T] and rewards [A], not [64, 3] and [64, 1]": changed(
+        enumerate=lambda _, of: (Code().enumerate(of)[0], Code().enumerate(of)[1].unsqueeze(1))
+    ),
+    "the probabilities of all trajectories sum to 0.": changed(
+        enumerate=lambda _, of: tuple(values[1:] for values in Code().enumerate(of))
+    ),
     "the global random state has changed": Reads,
     "do not have the frequencies exp(log_probs)": Hot,
-    "the probabilities of all trajectories sum to 0.": Short,
     "TypeError": changed(tokens=None),
 }
-
-
-def test_the_example_keeps_every_law():
-    assert [problem for _, problem in contract(Code)] == [""] * 7
 
 
 @pytest.mark.parametrize("problem", WRONG)
@@ -87,15 +81,10 @@ def test_check_is_a_command():
     assert "7 of 7 laws hold" in done.stdout
 
 
-def test_a_class_that_lacks_methods_is_told_which():
-    verdict = check_class(torch.nn.Module, "mine:Net")
-    assert verdict.verdict == (
-        "is no environment: it lacks policy, instances, rollout, log_probs, tokens, enumerate"
-    )
-    assert not verdict.ok
-
-
 def test_what_is_no_environment_is_refused(write):
+    verdict = check_class(torch.nn.Module, "mine:Net")
+    lacks = "it lacks policy, instances, rollout, log_probs, tokens, enumerate"
+    assert (verdict.ok, verdict.verdict) == (False, f"is no environment: {lacks}")
     for path, message in (
         ("own_environment:Table", "cannot be made: TypeError"),
         ("own_environment:token_statistics", "must be a class with the six methods"),

@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ):
         file = tmp_path / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(TRAP, encoding="utf-8")
+        file.write_text(TRAP)
     return tmp_path
 
 
@@ -76,9 +76,7 @@ def test_what_is_not_there_is_said(folder: Path, path: str, message: str) -> Non
         ("forgets", "del reward", "has no attribute 'reward'$"),
     ],
 )
-def test_a_module_that_breaks_costs_its_import(
-    folder: Path, module: str, source: str, reason: str
-) -> None:
+def test_a_module_that_breaks_costs_its_import(folder, module, source, reason) -> None:
     (folder / f"{module}.py").write_text(f"def reward(): ...\n{source}\n")
     with pytest.raises(LabError, match=reason):
         load_function(f"{module}:reward", REWARDS, "of texts")

@@ -99,22 +99,19 @@ def test_the_separator_is_never_written_and_texts_are_the_tokenizers(folder):
     assert environment.decode([[3, 4, 5], [], [14]]) == ["012", "", "b"]
 
 
-def test_a_folder_without_a_causal_model_is_refused(tmp_path):
+def test_a_folder_without_a_model_its_tokenizer_a_symbol_or_an_end_is_refused(folder, tmp_path):
     stand_in_model(tmp_path)
     with pytest.raises(LabError, match="holds no causal language model with its tokenizer"):
         pretrained(str(tmp_path))
     save_tokenizer(tmp_path, eos_token="<end>")
     with pytest.raises(LabError, match="holds no causal language model with its tokenizer"):
         pretrained(str(tmp_path)).policy(0)
-
-
-def test_a_tokenizer_without_the_symbols_or_an_end_is_refused(folder, tmp_path):
-    with pytest.raises(LabError, match="no single token for the symbol 'c'"):
-        pretrained(folder, vocab_size=14)
     save_model(tmp_path)
     save_tokenizer(tmp_path)
     with pytest.raises(LabError, match="has no end-of-sequence token"):
         pretrained(str(tmp_path))
+    with pytest.raises(LabError, match="no single token for the symbol 'c'"):
+        pretrained(folder, vocab_size=14)
 
 
 def test_completions_beyond_the_positions_of_the_model_are_refused(folder):

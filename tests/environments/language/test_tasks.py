@@ -84,27 +84,24 @@ POLICY = ROW.policy_settings.defaults()
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "policy", "message"),
     [
-        ({"task": "modular", "max_length": 1}, "task modular needs max_length ≥ 2, got 1"),
-        ({"task": "deceptive", "max_length": 2}, "task deceptive needs max_length ≥ 3, got 2"),
+        ({"max_length": 1}, {}, "task modular needs max_length ≥ 2, got 1"),
+        ({"task": "deceptive", "max_length": 2}, {}, "task deceptive needs max_length ≥ 3, got 2"),
         (
             {"task": "deceptive", "vocab_size": 4, "prompt_length": 1},
+            {},
             "the 3 prompts of prompt_length 1 are too few",
         ),
+        (
+            {"max_length": 1, "rewards": ["single"], "reward_weights": [1.0, 2.0]},
+            {"num_heads": 5},
+            "max_length.*single.*reward_weights.*embed_dim must be a multiple of num_heads",
+        ),
     ],
-    ids=str,
 )
-def test_parameters_that_cannot_run_are_refused(changes, message):
-    assert re.search(message, str(ROW.refusal(PARAMETERS | changes, POLICY)))
-
-
-def test_every_problem_is_told_at_once():
-    wrong = {"max_length": 1, "rewards": ["single"], "reward_weights": [1.0, 2.0]}
-    reasons = ROW.refusal(PARAMETERS | wrong, POLICY | {"num_heads": 5})
-    heads = "embed_dim must be a multiple of num_heads"
-    for part in ("max_length", "single", "reward_weights", heads):
-        assert part in reasons
+def test_parameters_that_cannot_run_are_refused_with_every_problem(changes, policy, message):
+    assert re.search(message, ROW.refusal(PARAMETERS | changes, POLICY | policy))
 
 
 def test_a_folder_that_is_no_saved_model_or_cannot_be_read_is_refused(tmp_path, monkeypatch):
@@ -112,15 +109,10 @@ def test_a_folder_that_is_no_saved_model_or_cannot_be_read_is_refused(tmp_path, 
     assert "has no config.json" in ROW.refusal(PARAMETERS, folder)
     stand_in_model(tmp_path)
     assert ROW.refusal(PARAMETERS, folder) is None
+    with pytest.raises(LabError, match="contradict each other"):
+        make_environment({"name": "toy_llm"} | PARAMETERS, folder | {"name": "transformer"})
     monkeypatch.setitem(sys.modules, "transformers", None)
     assert "maxk-lab[llm]" in ROW.refusal(PARAMETERS, folder)
-
-
-def test_a_policy_named_and_a_folder_of_another_are_refused():
-    both = POLICY | {"name": "transformer", "pretrained": "somewhere"}
-    with pytest.raises(LabError, match="contradict each other"):
-        make_environment({"name": "toy_llm"} | PARAMETERS, both)
-    assert ROW.refusal(PARAMETERS, POLICY | {"name": "transformer"}) is None
 
 
 def test_a_setting_is_enumerable_up_to_its_number_of_completions():

@@ -9,6 +9,7 @@ from small_environments import make
 from sweep_files import problems
 
 from maxk_lab.environments.routing.problems import check_feasible
+from maxk_lab.environments.routing.rows import ROUTING
 from maxk_lab.errors import LabError
 
 SWEEP = """\
@@ -31,13 +32,11 @@ training:
         ("cvrp", "capacity: -3", "{'capacity': -3}: instance 0: demand has an entry below 0"),
         ("cvrp", "capacity: 0", "instance 0: demand has entries that are no finite numbers"),
         ("cvrp", "capacity: 1", "a demand is above the capacity, so that no tour exists"),
-        ("cvrp", "capacity: 5, min_demand: 8", "instance 0: a demand is above the capacity"),
         ("cvrp", "vehicle_capacity: 0", "instance 0: the capacity is not above 0"),
         ("cvrp", "capcity: 20", "no argument 'capcity' (did you mean capacity?)"),
         ("cvrp", "num_loc: 7", "num_loc is in generator: write it as a separate setting"),
         ("op", "max_length: -1.0", "instance 0: max_length is below 0, so that no tour exists"),
         ("pctsp", "penalty_factor: -1.0", "instance 0: penalty has an entry below 0"),
-        ("sdvrp", "capacity: 1", "a demand is above the capacity"),
     ],
 )
 def test_a_generator_is_tried_before_a_run(name, arguments, message, write):
@@ -47,7 +46,7 @@ def test_a_generator_is_tried_before_a_run(name, arguments, message, write):
     assert problem.startswith("sweep.yaml:3:")
 
 
-@pytest.mark.parametrize("name", ["tsp", "cvrp", "sdvrp", "op", "pctsp", "pdp", "smtwtp", "spctsp"])
+@pytest.mark.parametrize("name", [row.name for row in ROUTING])
 def test_what_rl4co_draws_by_itself_has_tours(name):
     environment = make(name)
     instances = environment.instances(50, 1)

@@ -18,32 +18,6 @@ from maxk_lab.policies.catalogue import fresh_policy
 every_row = pytest.mark.parametrize("row", ROUTING, ids=lambda row: row.name)
 
 
-@pytest.fixture(scope="module")
-def tsp5():
-    return make("tsp", num_loc=5)
-
-
-def test_every_trajectory_belongs_to_its_own_instance_as_in_rl4co(tsp5):
-    policy, instances = tsp5.policy(0), tsp5.instances(4, 1)
-    copy = instances.clone()
-    rollouts = tsp5.rollout(policy, instances, 6, seed=2)
-    for b in range(4):
-        locs = instances["locs"][b]
-        for i in range(6):
-            tour = locs[rollouts.actions[b, i]]
-            length = (tour - tour.roll(-1, 0)).norm(dim=-1).sum()
-            assert rollouts.rewards[b, i].item() == pytest.approx(-length.item(), abs=1e-12)
-    actions = rollouts.actions.transpose(0, 1).reshape(24, -1)
-    how = {"actions": actions, "num_samples": 6, "return_entropy": True}
-    with torch.no_grad():
-        out = policy(instances.clone(), tsp5.env, phase="train", **how)
-    torch.testing.assert_close(out["entropy"].view(6, 4).T, rollouts.entropy)
-    torch.testing.assert_close(out["reward"].view(6, 4).T, rollouts.rewards)
-    # Instances are not changed by use.
-    assert set(instances.keys()) == set(copy.keys())
-    assert all(torch.equal(instances[key], copy[key]) for key in set(copy.keys()))
-
-
 @pytest.mark.slow
 @every_row
 def test_the_largest_enumerable_size_is_listed_whole(row):
@@ -52,14 +26,8 @@ def test_the_largest_enumerable_size_is_listed_whole(row):
     assert row.enumerable(size)
     listed, rewards = environment.enumerate(environment.instances(1, 4))
     assert 1 < len(listed) <= 50_000
+    assert len(listed.unique(dim=0)) == len(listed)
     assert rewards.isfinite().all()
-    if len(listed) > 4_000:
-        assert len(listed.unique(dim=0)) == len(listed)
-        return
-    log_probs = environment.log_probs(
-        environment.policy(0), environment.instances(1, 4), listed.unsqueeze(0)
-    )
-    assert log_probs.exp().sum().item() == pytest.approx(1.0, abs=1e-12)
 
 
 @every_row
@@ -99,17 +67,17 @@ def test_repaired_policies_are_those_of_rl4co(name):
 
 @every_row
 def test_forced_starts_are_feasible_where_the_row_says_so(row):
-    """For any number of them; other rows have starts out of reach or beyond the last action."""
+    """Other rows have starts out of reach or beyond the last action."""
     env = make_rl4co(row.name, parameters_of(row.name))
     instances = draw_instances(env, 100, 3, torch.float32)
     mask = instances["action_mask"]
-    feasible = True
+    feasible = []
     for n in (1, 3, env.get_num_starts(instances), 2 * mask.shape[1] + 1):
         torch.manual_seed(0)
         starts = env.select_start_nodes(instances, n).view(n, len(mask))
         inside = bool((starts < mask.shape[1]).all())
-        feasible &= inside and bool(mask.gather(1, starts.T).all())
-    assert feasible == ("multistart" in row.supports)
+        feasible.append(inside and bool(mask.gather(1, starts.T).all()))
+    assert all(feasible) == ("multistart" in row.supports)
 
 
 @every_row
@@ -146,29 +114,30 @@ def functions_in_place(monkeypatch):
     monkeypatch.setitem(sys.modules, "own_env", sys.modules[__name__])
 
 
-def test_arguments_of_a_generator_and_one_that_it_does_not_have():
+def test_arguments_reach_the_generator():
     small, large = (make("cvrp", num_loc=5, generator={"capacity": c}) for c in (10, 1000))
     demands = [each.instances(20, 0)["demand"] for each in (small, large)]
     torch.testing.assert_close(demands[0], 100 * demands[1])
-    with pytest.raises(LabError, match=r"no argument 'capacty' \(did you mean capacity\?\)"):
-        make("cvrp", num_loc=5, generator={"capacty": 10})
 
 
 def test_an_environment_of_the_users_own_is_sampled_as_any_other():
-    environment = make("tsp", num_loc=5, env="own_env:make_env")
+    parameters = {"num_loc": 5, "env": "own_env:make_env"}
+    environment = make("tsp", **parameters)
     policy, instances = environment.policy(0), environment.instances(4, 0)
     rollouts = environment.rollout(policy, instances, 6, seed=1)
     assert float(instances["locs"].max()) <= 0.1
     assert float(rollouts.rewards.min()) > -0.75
-    found = environment.log_probs(policy, instances, rollouts.actions)
-    torch.testing.assert_close(found.detach(), rollouts.log_probs)
-    # What is not known of it is said.
+    log_probs = environment.log_probs(policy, instances, rollouts.actions)
+    torch.testing.assert_close(log_probs.detach(), rollouts.log_probs)
+    # Nothing else is known of it.
     assert not environment.enumerable
     with pytest.raises(LabError, match="optima of an environment of your own are not known"):
         environment.optimum_method(instances, "auto")
-    row, parameters = ENVIRONMENTS.get("tsp"), {"num_loc": 5, "env": "own_env:make_env"}
+    row = ENVIRONMENTS.get("tsp")
     assert not row.reward_range(parameters).bounded
     assert row.in_words(parameters) == ""
+    with pytest.raises(LabError, match="must make an environment of RL4CO, got NoneType"):
+        make("tsp", num_loc=5, env="own_env:make_nothing")
 
 
 def test_a_users_environment_may_be_of_a_problem_without_a_row():
@@ -186,15 +155,3 @@ def test_a_users_environment_may_be_of_a_problem_without_a_row():
     forced = make("tsp", num_loc=3, env="own_env:make_facilities").forced_starts()
     with pytest.raises(LabError, match="leaves nothing to decide"):
         forced.rollout(policy, forced.instances(3, 1), 2, seed=0)
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("own_env:make_nothing", "must make an environment of RL4CO, got NoneType"),
-        ("own_env:make_no", "cannot load the env 'own_env:make_no'"),
-    ],
-)
-def test_functions_that_make_no_such_environment(path, message):
-    with pytest.raises(LabError, match=message):
-        make("tsp", num_loc=5, env=path)
