@@ -1,7 +1,8 @@
-"""Cells are told apart by the content of what a sweep only names: code, plugins, weights."""
+"""The content of what a sweep only names is part of its cells: code, plugins, weights."""
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import sys
 from pathlib import Path
@@ -9,11 +10,17 @@ from pathlib import Path
 import pytest
 from model_folders import stand_in_model
 from own_code import REWARD, SWEEP, forget, install_plugin, planned
+from typer.testing import CliRunner
 
+from maxk_lab.cli import app
 from maxk_lab.errors import LabError
+from maxk_lab.execution.archive import write_bundle
+from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import Plan, make_plan
 from maxk_lab.sweep_file.content import changed_since, check_content, source_files
 from maxk_lab.sweep_file.load import read_spec, spec_to_yaml
+
+OWN, MATCH = SWEEP % ("own_rewards:short", "centred"), SWEEP % ("exact_match", "centred")
 
 
 def ids(plan: Plan) -> set[str]:
@@ -23,31 +30,26 @@ def ids(plan: Plan) -> set[str]:
 def test_the_code_of_a_reward_function_is_part_of_its_cells(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = SWEEP % ("own_rewards:short", "centred")
-    before = planned(text)
+    """Its place, its unrelated neighbours and its ends of lines are not."""
+    before = planned(OWN)
     (entry,) = before.spec.content.items()
     assert (entry[0], set(entry[1])) == ("own_rewards:short", {"sha256"})
     for cell in before.cells:
         assert cell.as_dict()["content"] == cell.unit.as_dict()["content"] == dict([entry])
-    # Where it lies, what lies beside it, and ends of lines tell nothing.
     shutil.copytree(project, project.parent / "elsewhere")
     monkeypatch.chdir(project.parent / "elsewhere")
     Path("unrelated.py").write_text("changed = True")
     Path("own_rewards.py").write_bytes(REWARD.replace("\n", "\r\n").encode())
-    assert ids(planned(text)) == ids(before)
+    assert ids(planned(OWN)) == ids(before)
     Path("helper.py").write_text("def zero():\n    return 1.0\n")
-    assert not ids(planned(text)) & ids(before)
+    assert not ids(planned(OWN)) & ids(before)
     assert "own_rewards" not in sys.modules
-    # A resolved spec tells its cells where the code is not.
+    # A resolved spec has the cells without the code.
     Path("spec.yaml").write_text(spec_to_yaml(before.spec))
     for name in ("helper.py", "own_rewards.py"):
         Path(name).unlink()
     assert ids(make_plan(read_spec("spec.yaml"))) == ids(before)
-
-
-def test_the_cells_of_what_is_our_own_have_no_content(project: Path) -> None:
-    plan = planned(SWEEP % ("exact_match", "centred"))
-    assert not plan.spec.content
+    plan = planned(MATCH)
     assert not any("content" in cell.as_dict() for cell in plan.cells)
     assert "content" not in spec_to_yaml(plan.spec)
 
@@ -72,28 +74,27 @@ def test_a_plugin_is_part_of_the_cells_that_use_it(project: Path, site: Path) ->
     assert len({cells["half"][0] for cells in (first, second, third)}) == 3
 
 
-def test_a_model_is_told_by_its_files_wherever_it_lies(project: Path) -> None:
+def test_a_model_is_identified_by_its_files(project: Path) -> None:
     pytest.importorskip("transformers")
     (project / "tiny").mkdir()
     stand_in_model(project / "tiny")
-    text = SWEEP % ("exact_match", "centred")
-    before = planned(text, **{"policy.pretrained": "tiny"})
-    assert before.cells[0].as_dict()["content"].keys() == {"pretrained"}
-    assert "pretrained" not in before.cells[0].as_dict()["policy"]
+    before = planned(MATCH, **{"policy.pretrained": "tiny"})
+    cell = before.cells[0].as_dict()
+    assert (cell["content"].keys(), "pretrained" in cell["policy"]) == ({"pretrained"}, False)
     assert before.units[0].as_dict()["policy"]["pretrained"] == "tiny"
-    whole = planned(text, **{"policy.pretrained": str(project / "tiny")})
-    assert ids(whole) == ids(before)
-    assert str(project) not in spec_to_yaml(whole.spec)
-    Path("spec.yaml").write_text(spec_to_yaml(whole.spec))
-    assert ids(make_plan(read_spec("spec.yaml"))) == ids(whole)
-    (project / "tiny" / "README.md").write_text("for people")
-    assert ids(planned(text, **{"policy.pretrained": "tiny"})) == ids(before)
-    (project / "tiny" / "config.json").write_text('{"a": 1}')
-    assert not ids(planned(text, **{"policy.pretrained": "tiny"})) & ids(before)
+    absolute = planned(MATCH, **{"policy.pretrained": str(project / "tiny")})
+    assert ids(absolute) == ids(before)
+    resolved = spec_to_yaml(absolute.spec)
+    assert str(project) not in resolved
+    Path("spec.yaml").write_text(resolved)
+    assert ids(make_plan(read_spec("spec.yaml"))) == ids(before)
+    for name, text, same in (("README.md", "for people", True), ("config.json", "{}\n", False)):
+        (project / "tiny" / name).write_text(text)
+        assert (ids(planned(MATCH, **{"policy.pretrained": "tiny"})) == ids(before)) == same
 
 
 def test_code_that_changes_after_the_plan_is_not_measured(project: Path) -> None:
-    plan = planned(SWEEP % ("own_rewards:short", "centred"))
+    plan = planned(OWN)
     unit = plan.units[0]
     cells = [cell.as_dict() for cell in unit.cells]
     check_content(unit.as_dict(), cells)
@@ -107,33 +108,59 @@ def test_code_that_changes_after_the_plan_is_not_measured(project: Path) -> None
     assert changed_since(plan.spec) == []
 
 
-def written(project: Path, files: dict[str, str]) -> None:
-    for name, code in files.items():
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text(code)
+IMPORTS = ["from lib.h import x", "import lib", "from lib import h", "import own_rewards, lib.h"]
 
 
-def test_folders_without_an_init_are_followed(project: Path) -> None:
-    """A folder of results is no module of the package that has its name."""
-    code = "import other.words, wandb\n\ndef short(): ...\n"
-    written(project, {"parts/mine.py": code, "other/words.py": "A = 1\n", "wandb/run.py": ""})
-    assert source_files(["parts.mine"]).keys() == {"parts/mine.py", "other/words.py"}
-
-
-@pytest.mark.parametrize(
-    "imports",
-    ["from lib.h import x", "import lib", "from lib import h", "import own_rewards, lib.h as h"],
-)
-def test_what_a_module_imports_beside_it_is_its_source(project: Path, imports: str) -> None:
-    """Of a package it is all, and what that imports in its turn; nothing is imported."""
+@pytest.mark.parametrize("imports", IMPORTS)
+def test_local_imports_of_a_module_are_its_source(project: Path, imports: str) -> None:
+    """All of a package, also without an init, and what it imports; nothing is executed."""
     counted = {
         "lib/__init__.py": "",
-        "lib/h.py": "from . import sub\nimport beyond, numpy, json\nx = 0\n",
+        "lib/h.py": "from . import sub\nimport beyond, other.words, wandb, numpy, json\nx = 0\n",
         "lib/sub/h.py": "raise RuntimeError",
         "beyond.py": "def broken(",
+        "other/words.py": "A = 1\n",
         "own_rewards.py": f"try:\n    {imports}\nexcept ImportError:\n    import nowhere\n",
     }
-    others = dict.fromkeys(("lib/sub/text.md", "own_rewards/data.py", "other.py"), "")
-    written(project, counted | others)
+    # A folder of results is no module of the package that has its name.
+    ignored = dict.fromkeys(("lib/sub/text.md", "own_rewards/data.py", "a.py", "wandb/run.py"), "")
+    for name, code in (counted | ignored).items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(code)
     assert source_files(["own_rewards"]).keys() == counted.keys()
     assert source_files(["json", "maxk_lab.cli", "nowhere"]) == {}
+
+
+NEEDED = "to read the run, install what it was measured with and is missing here: baseline half"
+
+
+def test_every_verb_that_reads_names_the_missing_package(project: Path, site: Path) -> None:
+    forget()
+    run = RunDirectory(project / "results" / "named")
+    run.root.mkdir(parents=True)
+    run.write_spec(planned(SWEEP % ("exact_match", "half")).spec)
+    folder, bundle = str(run.root), str(project / "named.zip")
+    write_bundle(run, Path(bundle))
+    # The reason of an installed package whose row is broken is a warning.
+    (site / "half_package" / "rows.py").write_text("raise RuntimeError('no licence')\n")
+    forget()
+    with pytest.warns(UserWarning, match="no licence"), pytest.raises(LabError, match=NEEDED):
+        run.spec()
+    for about in site.glob("*.dist-info"):
+        shutil.rmtree(about)
+    importlib.invalidate_caches()
+    forget()
+    for verb in (
+        ["bundle", folder],
+        ["report", folder],
+        ["report", bundle],
+        ["compare", folder, bundle],
+        ["show", folder],
+        ["show", bundle],
+    ):
+        done = CliRunner().invoke(app, verb)
+        text = " ".join(done.output.split())
+        # `show` lists what it can of a run that cannot be read, with the problem.
+        assert done.exit_code == (0 if verb[0] == "show" else 2), (verb, text)
+        assert f"{NEEDED} (package half-centred 1.0)" in text, verb
+        assert "did you mean" not in text, verb
