@@ -1,7 +1,5 @@
 """A test that cannot fail proves nothing: each one asserts something, whatever its data are."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 
@@ -9,7 +7,7 @@ TESTS = Path(__file__).parent
 RAISING = ("raises", "warns", "check=True")
 
 
-def asserts(body: list[ast.stmt], helpers: set[str]) -> bool:
+def asserts(body, helpers):
     """Whether one of the statements can fail; under `if`, only where both branches can."""
     for statement in body:
         text = ast.unparse(statement)
@@ -29,7 +27,7 @@ def asserts(body: list[ast.stmt], helpers: set[str]) -> bool:
     return False
 
 
-def silent(tree: ast.Module) -> list[str]:
+def silent(tree):
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     known = {"assert_close", "assert_allclose", "assert_array_equal", "check_pair"}
     helpers = known | {
@@ -44,7 +42,7 @@ def silent(tree: ast.Module) -> list[str]:
     ]
 
 
-def test_every_test_asserts_something() -> None:
+def test_every_test_asserts_something():
     found = {path: silent(ast.parse(path.read_text("utf-8"))) for path in TESTS.rglob("test_*.py")}
     assert len(found) > 50
     assert not {str(path.relative_to(TESTS)): tests for path, tests in found.items() if tests}

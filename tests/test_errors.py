@@ -1,7 +1,5 @@
 """Errors: one family, and those about what the caller gave are `ValueError`, too."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest
@@ -19,7 +17,7 @@ from maxk_lab.files import StorageError
 
 
 @pytest.mark.parametrize("kind", [LabError, MistakeError, RefusedError, StorageError])
-def test_a_mistake_of_the_caller_alone_is_a_value_error(kind: type[LabError]) -> None:
+def test_a_mistake_of_the_caller_alone_is_a_value_error(kind):
     error = kind("two words")
     assert type(error) is (MistakeError if kind is LabError else kind)
     again = pickle.loads(pickle.dumps(error))
@@ -28,7 +26,7 @@ def test_a_mistake_of_the_caller_alone_is_a_value_error(kind: type[LabError]) ->
     assert issubclass(SpecError, MistakeError)
 
 
-def test_a_value_or_an_error_that_cannot_be_printed_has_a_text() -> None:
+def test_a_value_or_an_error_that_cannot_be_printed_has_a_text():
     silent = type("SilentError", (Exception,), {"__str__": lambda self: 1 / 0})()
     assert first_line(ValueError("one\ntwo")) == "one"
     assert first_line(ValueError()) == first_line(silent) == "no message"
@@ -50,5 +48,5 @@ LINES = {
 }
 
 
-def test_the_line_of_a_traceback_has_the_error() -> None:
+def test_the_line_of_a_traceback_has_the_error():
     assert {traceback: error_line(traceback) for traceback in LINES} == LINES

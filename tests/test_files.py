@@ -1,10 +1,7 @@
 """Files are whole or absent: an old one survives a writer that fails; leftovers can be removed."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 
@@ -22,13 +19,13 @@ from maxk_lab.installed import look_beside
 from maxk_lab.policies.catalogue import folder_problem
 
 
-def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     folder = tmp_path / "folder"
     path = folder / "a.bin"
     for data in (b"older", b"old"):
         write_atomically(path, data)
 
-    def fail(file: BinaryIO) -> None:
+    def fail(file):
         file.write(b"ha")
         file.flush()
         assert path.read_bytes() == b"old"
@@ -44,9 +41,7 @@ def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path
     assert os.listdir(folder) == ["a.bin"]
 
 
-def test_a_file_is_searched_here_beside_the_sweep_and_at_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_searched_here_beside_the_sweep_and_at_home(tmp_path, monkeypatch):
     here, sweep, home = (tmp_path / name for name in ("here", "my sweeps", "home"))
     for folder in (here, sweep, home):
         write_atomically(folder / f"{folder.name}.tsp", b"x")
@@ -68,7 +63,7 @@ def test_a_file_is_searched_here_beside_the_sweep_and_at_home(
 
 
 @pytest.mark.parametrize("path", ["x" * 300, "x" * 5_000, "a\0b", "a/" * 3_000])
-def test_an_impossible_path_is_refused_in_a_line(path: str) -> None:
+def test_an_impossible_path_is_refused_in_a_line(path):
     for read in (hash_of_file, lambda path: hash_of_data(path, "tsp")):
         with pytest.raises(LabError) as caught:
             read(path)

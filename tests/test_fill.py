@@ -1,9 +1,6 @@
 """The pages that are filled in from the golden records: each number they ask for is in one row."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,12 +25,12 @@ MARKED.columns = ["family", "row", "verdict"]
 
 
 @pytest.fixture(autouse=True)
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+def tiny(monkeypatch):
     tables = Tables(pd.DataFrame(ROWS, columns=COLUMNS), MARKED, pd.DataFrame())
     monkeypatch.setattr(records, "report", lambda name: SimpleNamespace(tables=tables))
 
 
-def test_a_number_is_selected_by_its_axes_and_has_three_digits() -> None:
+def test_a_number_is_selected_by_its_axes_and_has_three_digits():
     assert interval("tiny", "variance", baseline="none", n=4) == "12.3 [11.0, 14.0]"
     assert lowest("tiny", baseline="centred") == "1 of 2"
     values = [150_819.0, 1530.4, 999.4, 0.5, 0.0194, -3.5e-4, 0.0, float("inf")]
@@ -49,7 +46,7 @@ def test_a_number_is_selected_by_its_axes_and_has_three_digits() -> None:
 
 
 @pytest.fixture
-def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+def filled(tmp_path, monkeypatch):
     """Fills a README, in a folder with the templates of all pages, with options of `fill.py`."""
     monkeypatch.setattr(fill, "ROOT", tmp_path)
     monkeypatch.setattr(fill, "read_gallery", dict)
@@ -59,7 +56,7 @@ def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int
     for name in ("files.md", "gallery_index.md", "selection.md", "more_samples_or_prompts.md"):
         Path("docs/templates", name).touch()
 
-    def filled(text: str, *words: str) -> int:
+    def filled(text, *words):
         Path("docs/templates/README.md").write_text(text)
         monkeypatch.setattr(sys, "argv", ["fill.py", *words])
         return fill.main()
@@ -67,9 +64,7 @@ def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int
     return filled
 
 
-def test_a_page_is_written_and_its_check_sees_when_it_is_stale(
-    filled: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_is_written_and_its_check_sees_when_it_is_stale(filled, capsys):
     text, page = '{{ interval("tiny", "variance", baseline="none") }}\n', Path("README.md")
     assert filled(text) == 0
     assert page.read_text() == "12.3 [11.0, 14.0]\n"
@@ -89,7 +84,7 @@ def test_a_page_is_written_and_its_check_sees_when_it_is_stale(
             filled(text)
 
 
-def test_the_gallery_has_every_golden_study_and_quotes_its_report() -> None:
+def test_the_gallery_has_every_golden_study_and_quotes_its_report():
     studies = [study for group in read_gallery().values() for study in group]
     golden = {path.parent.name for path in records.GOLDEN.glob("*/report.md")}
     assert {study.name for study in studies} == golden
@@ -100,7 +95,7 @@ def test_the_gallery_has_every_golden_study_and_quotes_its_report() -> None:
         assert (Path(fill.__file__).parent / "gallery" / study.chart).is_file()
 
 
-def test_a_change_has_a_band_over_seeds_for_all_k(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_has_a_band_over_seeds_for_all_k(monkeypatch):
     """By hand: the mean ± t(4 − 1; 0.025 / 2) s / √4 for K = 1, and no change at K = 2."""
     cell = {"estimator": "maxk", "baseline": "subloo", "k": 8}
     ends = [1.0, 2.0, 3.0, 4.0]

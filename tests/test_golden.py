@@ -1,10 +1,7 @@
 """The golden results: every record is sound and planned, and no number differs from its value."""
 
-from __future__ import annotations
-
 import re
 import shutil
-from pathlib import Path
 
 import golden
 import golden_values
@@ -23,13 +20,13 @@ LONG |= {"tsp_training_tuned", "tsp_tuning"}
     "name",
     [pytest.param(name, marks=[pytest.mark.deep] * (name in LONG)) for name in golden.SWEEPS],
 )
-def test_every_number_equals_its_frozen_value(name: str) -> None:
+def test_every_number_equals_its_frozen_value(name):
     problems, _ = golden_values.differences(name, golden_values.removed_lines())
     assert problems == []
 
 
 @pytest.mark.parametrize("name", golden.SWEEPS)
-def test_every_record_is_sound_and_planned_and_every_figure_linked(name: str) -> None:
+def test_every_record_is_sound_and_planned_and_every_figure_linked(name):
     assert golden.sweep_file(name).is_file()
     run = find_run(golden.bundle_of(name))
     plan = make_plan(run.spec())
@@ -44,12 +41,12 @@ def test_every_record_is_sound_and_planned_and_every_figure_linked(name: str) ->
     assert {path.relative_to(folder).as_posix() for path in folder.glob("figures/*")} == linked
 
 
-def test_every_golden_result_is_of_a_golden_sweep() -> None:
+def test_every_golden_result_is_of_a_golden_sweep():
     folders = {path.name for path in golden.GOLDEN.iterdir() if path.is_dir()}
     assert folders - {"calibration", "values"} == set(golden.SWEEPS)
 
 
-def test_a_changed_or_lost_value_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_or_lost_value_is_found(tmp_path, monkeypatch):
     name = "pkpo_figure1"
     shutil.copytree(golden_values.VALUES / name, tmp_path / name)
     monkeypatch.setattr(golden_values, "VALUES", tmp_path)

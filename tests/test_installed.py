@@ -1,12 +1,9 @@
 """Entry points of installed packages: a broken one is left out, said once, and ends nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 POINTS = """\
 [maxk_lab.baselines]
@@ -39,7 +36,7 @@ gradient: {pool: 8, grid: {estimator: maxk, baseline: [half, leaves, typed], n: 
 PROGRAM = "from maxk_lab.cli import main\nif __name__ == '__main__':\n    main()"
 
 
-def lab(folder: Path, path: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def lab(folder, path, *arguments):
     """Run `maxk-lab` in a folder with this PYTHONPATH."""
     return subprocess.run(
         [sys.executable, "-P", "-c", PROGRAM, *arguments],
@@ -54,7 +51,7 @@ def lab(folder: Path, path: str, *arguments: str) -> subprocess.CompletedProcess
 LIBRARIES = os.pathsep.join(filter(None, sys.path))
 
 
-def install(site: Path, name: str, points: str, **modules: str) -> None:
+def install(site, name, points, **modules):
     """Put a package into a folder: its entry points, and its modules."""
     package = site / f"{name}-1.0.dist-info"
     package.mkdir(parents=True)
@@ -64,7 +61,7 @@ def install(site: Path, name: str, points: str, **modules: str) -> None:
         (site / f"{module}.py").write_text(code)
 
 
-def test_broken_entry_points_are_told_once_each_and_end_nothing(tmp_path: Path) -> None:
+def test_broken_entry_points_are_told_once_each_and_end_nothing(tmp_path):
     install(tmp_path / "site", "others", POINTS, fine=FINE, leaving="raise SystemExit('off')")
     (tmp_path / "small.yaml").write_text(SWEEP)
     path = os.pathsep.join([str(tmp_path / "site"), LIBRARIES])
@@ -88,7 +85,7 @@ def test_broken_entry_points_are_told_once_each_and_end_nothing(tmp_path: Path) 
     assert (packages["half"], packages["centred"]) == ("others 1.0", None)
 
 
-def test_an_empty_entry_of_pythonpath_opens_no_folder(tmp_path: Path) -> None:
+def test_an_empty_entry_of_pythonpath_opens_no_folder(tmp_path):
     mark, points = tmp_path / "mark", "[maxk_lab.baselines]\nx = evil:ROW\n"
     install(tmp_path, "x", points, evil=f"open({str(mark)!r}, 'w').close()\n")
     done = lab(tmp_path, f":{LIBRARIES}::{LIBRARIES}:", "list", "baselines")

@@ -1,7 +1,5 @@
 """The rules about modules that no linter knows; those about imports stand in pyproject.toml."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter
@@ -15,14 +13,14 @@ PACKAGES = [f"maxk_lab.{init.parent.name}" for init in sorted(ROOT.glob("*/__ini
 TEXTS = {path: path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
 
 
-def test_only_the_command_line_exits() -> None:
+def test_only_the_command_line_exits():
     exits = re.compile(r"^[^#\n]*(?:\b(?:exit|quit)\(|raise SystemExit)", re.MULTILINE)
     rooms = {path.relative_to(ROOT).parts[0] for path, text in TEXTS.items() if exits.search(text)}
     assert rooms == {"cli"}
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_lazy_name_is_there_and_hides_no_module(package: str) -> None:
+def test_every_lazy_name_is_there_and_hides_no_module(package):
     """Importing a module `report.x` would replace a function `x` that `report` exports lazily."""
     front = import_module(package)
     assert front.__doc__
@@ -33,12 +31,12 @@ def test_every_lazy_name_is_there_and_hides_no_module(package: str) -> None:
             assert value is import_module(f"{package}.{exported}")
 
 
-def test_no_folder_needs_a_table_of_contents() -> None:
+def test_no_folder_needs_a_table_of_contents():
     sizes = Counter(path.parent for path in TEXTS if path.name != "__init__.py")
     assert not {str(folder): size for folder, size in sizes.items() if size > 16}
 
 
-def test_docstrings_begin_with_their_subject_or_a_verb() -> None:
+def test_docstrings_begin_with_their_subject_or_a_verb():
     words = {
         (path, (ast.get_docstring(node) or "").split(" ")[0])
         for path, text in TEXTS.items()
@@ -49,7 +47,7 @@ def test_docstrings_begin_with_their_subject_or_a_verb() -> None:
     assert not [(path, word) for path, word in words if word in ("What", "Of", "As", "By")]
 
 
-def test_every_file_that_the_architecture_names_is_there() -> None:
+def test_every_file_that_the_architecture_names_is_there():
     text = (ROOT.parent / "docs/architecture.md").read_text(encoding="utf-8")
     names = set(re.findall(r"`([a-z_0-9/]+(?:/|\.py))`", text))
     assert len(names) > 30

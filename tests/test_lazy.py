@@ -1,7 +1,5 @@
 """Public names: each package exports them lazily, and a user's mypy knows their types."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib import import_module
@@ -36,9 +34,7 @@ WRONG = {
 
 @pytest.mark.slow
 @pytest.mark.deep
-def test_mypy_reports_wrong_uses_and_knows_every_exported_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mypy_reports_wrong_uses_and_knows_every_exported_name(tmp_path, monkeypatch):
     names = [(package, name) for package in EXPORTING for name in dir(import_module(package))]
     assert len(names) > 50
     script = ["from maxk_lab.estimators import Objective, advantages", *WRONG]
@@ -59,13 +55,13 @@ def test_mypy_reports_wrong_uses_and_knows_every_exported_name(
     assert [name for name, line in zip(names, types, strict=True) if 'is "Any"' in line] == []
 
 
-def modules_after(code: str) -> set[str]:
+def modules_after(code):
     """The modules of a process after this code."""
     program = [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"]
     return set(subprocess.run(program, check=True, capture_output=True, text=True).stdout.split())
 
 
-def test_importing_the_packages_imports_nothing_of_what_they_export() -> None:
+def test_importing_the_packages_imports_nothing_of_what_they_export():
     loaded = modules_after(f"import {', '.join(EXPORTING)}")
     parents = {name.rsplit(".", depth)[0] for name in EXPORTING for depth in range(3)}
     ours = {name for name in loaded if name.startswith("maxk_lab")}
@@ -74,14 +70,14 @@ def test_importing_the_packages_imports_nothing_of_what_they_export() -> None:
 
 
 @pytest.mark.parametrize("package", EXPORTING)
-def test_a_package_has_its_names_and_no_others(package: str) -> None:
+def test_a_package_has_its_names_and_no_others(package):
     exporting = import_module(package)
     assert dir(exporting) == exporting.__all__
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         _ = exporting.nonsense
 
 
-def test_advantages_import_torch_and_numpy_and_nothing_for_sweeps_or_reports() -> None:
+def test_advantages_import_torch_and_numpy_and_nothing_for_sweeps_or_reports():
     """Also with the adapters, which run beside a trainer."""
     loaded = modules_after(
         "from maxk_lab import advantages; advantages([1.0, 0.0], k=1); "

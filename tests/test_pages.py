@@ -1,13 +1,10 @@
 """README.md and the pages of docs/: their links lead somewhere, their commands and examples run."""
 
-from __future__ import annotations
-
 import re
 import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 import reference
@@ -28,21 +25,21 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"^    (maxk-lab|make) (.+?)(?:\s+#.*)?$", re.MULTILINE)
 
 
-def text(path: Path) -> str:
+def text(path):
     return path.read_text(encoding="utf-8")
 
 
-def blocks(page: str, language: str) -> list[str]:
+def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", text(ROOT / page), re.MULTILINE | re.DOTALL)
 
 
-def anchors(path: Path) -> set[str]:
+def anchors(path):
     headings = re.findall(r"^#+ (.+)$", text(path), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_to_a_file_or_a_heading(page: Path) -> None:
+def test_every_link_leads_to_a_file_or_a_heading(page):
     without_code = re.sub(r"```.*?```|`[^`\n]*`", "", text(page), flags=re.DOTALL)
     broken = []
     for link in LINK.findall(without_code):
@@ -53,14 +50,14 @@ def test_every_link_leads_to_a_file_or_a_heading(page: Path) -> None:
     assert broken == []
 
 
-def test_every_key_of_a_sweep_file_has_a_meaning() -> None:
+def test_every_key_of_a_sweep_file_has_a_meaning():
     rows = [line.split(" | ") for line in reference.keys().splitlines() if line[:3] == "| `"]
     assert [key for key, _, _, meaning, *_ in rows if not meaning.strip()] == []
     written = yaml.safe_load(KEYS.read_text(encoding="utf-8"))
     assert {key.strip("| `") for key, *_ in rows} == set(written)
 
 
-def test_the_front_page_is_one_page_whose_commands_are_there() -> None:
+def test_the_front_page_is_one_page_whose_commands_are_there():
     assert len(README.read_bytes()) <= 6000
     commands = COMMAND.findall(text(README))
     assert [words for program, words in commands if program == "make"] == ["reproduce", "test"]
@@ -76,7 +73,7 @@ def test_the_front_page_is_one_page_whose_commands_are_there() -> None:
             assert not word.endswith(".yaml") or written.is_file() or (ROOT / word).is_file()
 
 
-def sweep(block: dict[str, Any]) -> dict[str, Any]:
+def sweep(block):
     """A whole sweep of a part of one."""
     if set(block) == {"evaluate"}:
         del block["evaluate"]["data"]  # a file of the reader's
@@ -96,7 +93,7 @@ def sweep(block: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("page", "number"), [*(("sweep_file", at) for at in range(4)), ("environments", 0)]
 )
-def test_the_sweeps_of_the_pages_are_valid(page: str, number: int, tmp_path: Path) -> None:
+def test_the_sweeps_of_the_pages_are_valid(page, number, tmp_path):
     block = yaml.safe_load(blocks(f"docs/{page}.md", "yaml")[number])
     file = tmp_path / "part.yaml"
     file.write_text(yaml.safe_dump(sweep(block)), encoding="utf-8")
@@ -113,7 +110,7 @@ def test_the_sweeps_of_the_pages_are_valid(page: str, number: int, tmp_path: Pat
     assert plan.cells
 
 
-def test_the_environment_of_the_page_on_extending_passes_its_check() -> None:
+def test_the_environment_of_the_page_on_extending_passes_its_check():
     (code,) = (one for one in blocks("docs/extending.md", "python") if "make_environment" in one)
     exec(compile(code, "extending.md", "exec"), {})
     # Draws of a policy that is not the one of log_probs.
@@ -123,9 +120,7 @@ def test_the_environment_of_the_page_on_extending_passes_its_check() -> None:
         exec(compile(wrong, "extending.md", "exec"), {})
 
 
-def test_the_baseline_of_the_page_on_extending_passes_its_check(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_baseline_of_the_page_on_extending_passes_its_check(monkeypatch):
     from maxk_lab.estimators.catalogue import BASELINES, _chosen
     from maxk_lab.estimators.check.run import run_checks
 

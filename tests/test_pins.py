@@ -1,7 +1,5 @@
 """The Pythons that the project is for: the pins resolve for them, and `make setup` takes them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -17,13 +15,11 @@ OFFLINE = "WARNING: Retrying (Retry(total=0)) after connection broken\nERROR: fr
 NO_WHEEL = "ERROR: No matching distribution found for ray==1.0.0"
 
 
-def test_pins_are_looked_up_once_for_every_python(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pins_are_looked_up_once_for_every_python(tmp_path, monkeypatch, capsys):
     resolved, pins, stderr = tmp_path / "resolved.txt", tmp_path / "constraints.txt", [""]
-    asked: list[str] = []
+    asked = []
 
-    def run(command: list[str], **_: object) -> SimpleNamespace:
+    def run(command, **_):
         asked.append(command[command.index("--python-version") + 1])
         failed = bool(stderr[0]) and asked[-1] == "3.14"
         return SimpleNamespace(returncode=int(failed), stderr=stderr[0] * failed)
@@ -56,9 +52,7 @@ def test_pins_are_looked_up_once_for_every_python(
 @pytest.mark.parametrize(
     ("version", "line"), [((9, 9), "creating .venv"), ((3, 10), "3.11 or newer")]
 )
-def test_setup_takes_every_python_that_is_new_enough(
-    tmp_path: Path, version: tuple[int, int], line: str
-) -> None:
+def test_setup_takes_every_python_that_is_new_enough(tmp_path, version, line):
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path)
     # Answers like a Python of this version, and makes no environment.

@@ -1,11 +1,8 @@
 """`make remeasure` finds a changed, a lost and an unplanned value; rounding errors pass."""
 
-from __future__ import annotations
-
 import copy
 import json
 from itertools import islice
-from typing import Any
 
 import golden
 import pytest
@@ -18,7 +15,7 @@ SAMPLED, ENUMERATED = (
 )
 
 
-def with_metric(records: dict[str, Any], path: str, factor: float) -> dict[str, Any]:
+def with_metric(records, path, factor):
     """Return the first record only, with a metric, or the first value of a list, multiplied."""
     (cell, record), *_ = copy.deepcopy(records).items()
     *above, key = path.split(".")
@@ -42,16 +39,14 @@ MEASURES = ("variance", "objective", "units.m2", "measures.value_variance")
         (SAMPLED, "deviations.along.mean", 9e-6, 2e-4),
     ],
 )
-def test_a_difference_is_more_than_rounding(
-    records: dict[str, Any], path: str, passing: float, differing: float
-) -> None:
+def test_a_difference_is_more_than_rounding(records, path, passing, differing):
     assert remeasure.compare(records, records) == []
     assert remeasure.compare(records, with_metric(records, path, 1 + passing)) == []
     (problem,) = remeasure.compare(records, with_metric(records, path, 1 + differing))
     assert f": {path}: " in problem
 
 
-def test_a_lost_metric_needs_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_metric_needs_a_reason(monkeypatch):
     records = with_metric(SAMPLED, "variance", 1)
     (record,) = records.values()
     del record["metrics"]["within"], record["metrics"]["deviations"]["along"]["third"]
@@ -63,7 +58,7 @@ def test_a_lost_metric_needs_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     assert remeasure.compare(SAMPLED, records) == []
 
 
-def test_a_cell_needs_a_golden_record_and_metrics() -> None:
+def test_a_cell_needs_a_golden_record_and_metrics():
     first, *others = SAMPLED
     fewer = {cell: SAMPLED[cell] for cell in others}
     assert remeasure.compare(SAMPLED, fewer) == []
@@ -77,7 +72,7 @@ def test_a_cell_needs_a_golden_record_and_metrics() -> None:
         assert problem.endswith(reason)
 
 
-def test_a_deviation_of_an_untested_instance_is_no_difference() -> None:
+def test_a_deviation_of_an_untested_instance_is_no_difference():
     before = copy.deepcopy(SAMPLED)
     for record in before.values():
         record["metrics"]["deviations"]["along"]["mean"][0] = 0.0
@@ -85,7 +80,7 @@ def test_a_deviation_of_an_untested_instance_is_no_difference() -> None:
     assert len(remeasure.compare(SAMPLED, before)) == len(SAMPLED)
 
 
-def test_a_changed_or_lost_tensor_is_a_difference() -> None:
+def test_a_changed_or_lost_tensor_is_a_difference():
     frozen = json.loads(remeasure.PARAMETERS.read_text(encoding="utf-8"))
     assert list(frozen) == [" ".join(map(str, row[:-1])) for row in remeasure.ROWS]
     tensors = next(iter(frozen.values()))

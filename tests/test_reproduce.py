@@ -1,7 +1,5 @@
 """`make reproduce` under other seeds, and the table of the claims that hold there."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -24,7 +22,7 @@ maxk_lab.cli.main = lambda: sys.exit(subprocess.call([{program!r}, *sys.argv[1:]
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
 
-def make(folder: Path, words: list[str], case: str) -> subprocess.Popen[str]:
+def make(folder, words, case):
     """Start `make reproduce` with a program that logs its calls; `case` is a branch of bash."""
     script = (
         f'echo "$*" >> {folder}/calls\ncase "$*" in {case}\nesac\n',
@@ -46,12 +44,12 @@ def make(folder: Path, words: list[str], case: str) -> subprocess.Popen[str]:
     )
 
 
-def calls(folder: Path) -> list[str]:
+def calls(folder):
     path = folder / "calls"
     return sorted(path.read_text().splitlines()) if path.exists() else []
 
 
-def planned(*runs: str, jobs: int) -> list[str]:
+def planned(*runs, jobs):
     """The calls that check the formulas, run sweeps and write reports; a run is FOLDER/SWEEP."""
     calls = ["check"]
     for run in runs:
@@ -91,9 +89,7 @@ make reproduce: 2 failed
         (["SEEDS=0"], "", [], [f"{SEEDS}0"]),
     ],
 )
-def test_the_sweeps_and_shifts_of_a_command(
-    tmp_path: Path, words: list[str], fails: str, expected: list[str], lines: list[str]
-) -> None:
+def test_the_sweeps_and_shifts_of_a_command(tmp_path, words, fails, expected, lines):
     with make(tmp_path, words, f"{fails or 'none'}) exit 1;;") as process:
         output = "".join(process.communicate(timeout=100))
     assert calls(tmp_path) == expected
@@ -102,7 +98,7 @@ def test_the_sweeps_and_shifts_of_a_command(
 
 
 @needs_make
-def test_control_c_stops_all_sweeps_and_says_how_to_go_on(tmp_path: Path) -> None:
+def test_control_c_stops_all_sweeps_and_says_how_to_go_on(tmp_path):
     waits = "run*) for i in {1..200}; do sleep 0.1; done;;"
     with make(tmp_path, ["JOBS=2", "SWEEPS=ci/a.yaml ci/b.yaml ci/c.yaml"], waits) as process:
         while len(calls(tmp_path)) < 3:
@@ -115,7 +111,7 @@ def test_control_c_stops_all_sweeps_and_says_how_to_go_on(tmp_path: Path) -> Non
     assert not any("c.yaml" in call for call in calls(tmp_path))
 
 
-def write_report(results: Path, sweep: str, claim: str, verdict: str) -> None:
+def write_report(results, sweep, claim, verdict):
     folder = results / sweep / "report"
     folder.mkdir(parents=True)
     content = {"header": {"name": sweep}, "claims": [{"name": claim, "verdict": verdict}]}
@@ -125,7 +121,7 @@ def write_report(results: Path, sweep: str, claim: str, verdict: str) -> None:
 PAGE = "# Above\n<!-- claims over seeds: begin -->\nold\n<!-- claims over seeds: end -->\nbelow\n"
 
 
-def test_the_table_counts_the_verdicts_of_every_claim(tmp_path: Path) -> None:
+def test_the_table_counts_the_verdicts_of_every_claim(tmp_path):
     low, high, page = tmp_path / "seeds-100", tmp_path / "seeds-1000", tmp_path / "page.md"
     write_report(low, "b", "two", "undecided")
     write_report(low, "a", "one", "supported")

@@ -24,7 +24,7 @@ BY_NAME = {one.name: one for one in House.each()}
 BY_NAME["share"] = Setting("q", Annotated[float, Field(gt=0, le=1)], 0.25)
 
 
-def test_a_setting_has_a_type_bounds_choices_and_a_meaning() -> None:
+def test_a_setting_has_a_type_bounds_choices_and_a_meaning():
     assert [(one.name, one.type, one.type_name) for one in House.each()] == [
         ("rooms", int, "int"),
         ("height", float, "float"),
@@ -39,7 +39,7 @@ def test_a_setting_has_a_type_bounds_choices_and_a_meaning() -> None:
     assert (roof.low, roof.high, roof.choices) == (None, None, ("flat", "gable"))
 
 
-def test_a_setting_that_came_later_is_left_out_at_its_default() -> None:
+def test_a_setting_that_came_later_is_left_out_at_its_default():
     assert House.defaults(later=False).keys() == House.defaults().keys() - {"garden"}
     assert House.without_later({"rooms": 3, "garden": True}) == {"rooms": 3}
     assert House.without_later({"garden": False}) == {"garden": False}
@@ -68,7 +68,7 @@ def test_a_setting_that_came_later_is_left_out_at_its_default() -> None:
         ("shares", [1.0, True], "shares must be a number, got True"),
     ],
 )
-def test_a_value_is_parsed_or_refused(name: str, value: object, parsed: object) -> None:
+def test_a_value_is_parsed_or_refused(name, value, parsed):
     if str(parsed).startswith(f"{BY_NAME[name].name} must be "):
         with pytest.raises(LabError) as caught:
             BY_NAME[name].parse(value)

@@ -1,7 +1,5 @@
 """The learning rates of the tuned trainings are those that a tuning found best."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import fmean
 
@@ -22,12 +20,10 @@ EXPERIMENTS = Path(__file__).resolve().parents[1] / "experiments"
         ("pronounce_training", "pronounce_tuning", 3, (120,), None),
     ],
 )
-def test_each_method_has_the_rate_that_was_best_on_other_seeds(
-    name: str, tuning: str, rates: int, steps: tuple[int, ...], k: int | None
-) -> None:
+def test_each_method_has_the_rate_that_was_best_on_other_seeds(name, tuning, rates, steps, k):
     """By the mean Max@K over the seeds and these evaluations; K is the method's own if None."""
     spec = load_spec(EXPERIMENTS / f"{name}.yaml")
-    ends: dict[tuple[object, ...], dict[float, list[float]]] = {}
+    ends = {}
     for record in records_in(golden.bundle_of(tuning)).values():
         cell, curves = record["cell"], record["metrics"]["evaluations"]
         assert cell["seed"] not in spec.seeds

@@ -1,11 +1,7 @@
 """An argument of the wrong type or value is a `LabError` that names the argument."""
 
-from __future__ import annotations
-
 import errno
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sweep_files import SMALL
@@ -17,7 +13,7 @@ from maxk_lab.reports.report import make_report
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def folder(tmp_path, monkeypatch):
     """A folder with a sweep, a run of it that has no record, and a file."""
     monkeypatch.chdir(tmp_path)
     Path("small.yaml").write_text(SMALL)
@@ -55,19 +51,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (maxk_lab.advantages, "trajectory_weights", 3, "trajectory_weights"),
     ],
 )
-def test_an_argument_that_cannot_be_used_is_named(
-    call: Callable[..., Any], argument: str, value: object, message: str
-) -> None:
-    options: dict[str, object] = {"spec": "small.yaml"} if call is maxk_lab.run else {}
+def test_an_argument_that_cannot_be_used_is_named(call, argument, value, message):
+    options = {"spec": "small.yaml"} if call is maxk_lab.run else {}
     options |= {"rewards": [[1, 2, 3]], "k": 2} if call is maxk_lab.advantages else {}
     with pytest.raises(maxk_lab.MistakeError, match=f"^{message}"):
         call(**options | {argument: value})
     assert not RunDirectory(Path("results/small")).records_path.exists()
 
 
-def test_a_file_in_the_place_of_a_folder_is_refused(
-    lab: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_in_the_place_of_a_folder_is_refused(lab, monkeypatch):
     monkeypatch.setattr("maxk_lab.reports.write.FILES", {"markdown": "report.md"})
     with pytest.raises(maxk_lab.RefusedError, match=r"a_file/small.*: Not a directory"):
         maxk_lab.run("small.yaml", results="a_file", progress=False)
@@ -75,7 +67,7 @@ def test_a_file_in_the_place_of_a_folder_is_refused(
     with pytest.raises(maxk_lab.RefusedError, match=r"a_file/.* cannot be written: File exists"):
         report.write("a_file")
     with pytest.raises(maxk_lab.MistakeError, match=r"^folder must be .*, got 3"):
-        report.write(3)  # type: ignore[arg-type]
+        report.write(3)
     for error in (maxk_lab.RefusedError, FileNotFoundError):  # the second may be a bug
         number = errno.EACCES if error is maxk_lab.RefusedError else errno.ENOENT
         with pytest.raises(error, match="x"), translate_refusals():

@@ -1,15 +1,11 @@
 """docs/notebook.ipynb gives the outputs that it shows, and the examples of docs/python.md run."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
 import pytest
@@ -23,10 +19,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked")]
 
 
 @pytest.fixture(scope="module")
-def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+def names(tmp_path_factory):
     """The names that the notebook leaves, in the folder where it ran; `compared` has its values."""
     content = json.loads((DOCS / "notebook.ipynb").read_text(encoding="utf-8"))
-    names: dict[str, Any] = {"compared": []}
+    names = {"compared": []}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("notebook"))
         patch.setattr(plt, "show", plt.close)
@@ -41,7 +37,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         yield names
 
 
-def run_cell(cell: Mapping[str, Any], names: dict[str, Any]) -> Any:
+def run_cell(cell, names):
     """Run a cell, and return the value of its last line, as Jupyter does."""
     tree = ast.parse("".join(cell["source"]))
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
@@ -51,7 +47,7 @@ def run_cell(cell: Mapping[str, Any], names: dict[str, Any]) -> Any:
     return None
 
 
-def test_the_notebook_gives_the_outputs_that_it_shows(names: dict[str, Any]) -> None:
+def test_the_notebook_gives_the_outputs_that_it_shows(names):
     assert len(names["compared"]) > 4
     for value, stored in names["compared"]:
         assert value == stored
@@ -66,10 +62,10 @@ def test_the_notebook_gives_the_outputs_that_it_shows(names: dict[str, Any]) -> 
         assert ends == [row.value, row.low, row.high]
 
 
-def test_the_examples_of_the_page_on_python_run(names: dict[str, Any]) -> None:
+def test_the_examples_of_the_page_on_python_run(names):
     # The sweep of the notebook: nothing is measured again.
     Path("sweep.yaml").write_text(json.dumps(names["sweep"]))
-    page: dict[str, Any] = {}
+    page = {}
     for block in BLOCKS:
         exec(compile(block, "docs/python.md", "exec"), page)
     assert len(BLOCKS) > 5

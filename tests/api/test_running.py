@@ -1,11 +1,8 @@
 """`maxk_lab.run`: the arguments of the execution, its messages, and the handle that it returns."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,19 +10,17 @@ import yaml
 from sweep_files import SMALL
 
 import maxk_lab
-from maxk_lab.execution.run import Outcome, Run
+from maxk_lab.execution.run import Outcome
 from maxk_lab.sweep_file.load import load_spec
-
-Called = dict[str, Any]
 
 
 @pytest.fixture
-def executed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Called:
+def executed(monkeypatch, tmp_path):
     """The arguments of the execution; `outcome` is the value that it returns."""
     monkeypatch.chdir(tmp_path)
-    called: Called = {"outcome": Outcome((), (), (), (), 0.0)}
+    called = {"outcome": Outcome((), (), (), (), 0.0)}
 
-    def execute(run: Run, **options: Any) -> Any:
+    def execute(run, **options):
         called.update(options, run=run.folder, cells=run.plan.cells)
         return called["outcome"]
 
@@ -33,7 +28,7 @@ def executed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Called:
     return called
 
 
-def test_sweeps_overrides_and_options_reach_the_execution(small: str, executed: Called) -> None:
+def test_sweeps_overrides_and_options_reach_the_execution(small, executed):
     tree = yaml.safe_load(SMALL)
     tree["seeds"] = np.arange(2)
     tree["gradient"]["grid"]["n"] = (np.int64(4), 8)
@@ -51,7 +46,7 @@ def test_sweeps_overrides_and_options_reach_the_execution(small: str, executed: 
     assert (executed["run"].root, executed["on_event"]) == (Path("elsewhere/small"), print)
 
 
-def test_problems_of_a_dict_have_no_lines(executed: Called) -> None:
+def test_problems_of_a_dict_have_no_lines(executed):
     tree = yaml.safe_load(SMALL)
     tree["gradient"]["poool"] = tree["gradient"].pop("pool")
     with pytest.raises(ValueError, match=r"gradient\.poool: unknown key") as caught:
@@ -62,9 +57,7 @@ def test_problems_of_a_dict_have_no_lines(executed: Called) -> None:
     assert "run" not in executed
 
 
-def test_a_run_is_its_folder_and_warns_about_cells_without_a_result(
-    small: str, executed: Called
-) -> None:
+def test_a_run_is_its_folder_and_warns_about_cells_without_a_result(small, executed):
     executed["outcome"] = Outcome(("a",), ("b",), (), ("c",), 1.0, missing=("d",))
     with pytest.warns(maxk_lab.LabWarning, match="1 cells failed.*1 cells have no record"):
         run = maxk_lab.run(small)

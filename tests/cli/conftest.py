@@ -1,15 +1,11 @@
 """Fixtures of the command-line tests: a tiny sweep, and the program in this process."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import Result
 from forked import forking
 from typer.testing import CliRunner
 
@@ -45,12 +41,12 @@ tracking: {wandb: disabled}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _forked(forked: None) -> None:
+def _forked(forked):
     """Fork the workers of all runs in this process."""
 
 
 @pytest.fixture
-def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def sweep(tmp_path, monkeypatch):
     """The path of a sweep of 2 seeds and 10 grid points, in the working directory of the test."""
     monkeypatch.chdir(tmp_path)
     Path("tiny.yaml").write_text(SWEEP, encoding="utf-8")
@@ -58,14 +54,14 @@ def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def lab() -> Callable[..., Result]:
+def lab():
     """Runs `maxk-lab` in this process."""
 
     return lambda *arguments, **more: CliRunner().invoke(app, list(arguments), **more)
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     """A folder in which the tiny sweep has been run, with messages about its progress."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "tiny.yaml").write_text(SWEEP, encoding="utf-8")
@@ -79,7 +75,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def write_logs(folder: Path) -> None:
+def write_logs(folder):
     """Write logs of 8 samples a prompt: two of 40 prompts, one of 2."""
     rng = np.random.default_rng(0)
     for name, prompts, chance in (("base", 40, 0.4), ("other", 40, 0.6), ("few", 2, 0.5)):

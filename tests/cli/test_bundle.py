@@ -1,18 +1,13 @@
 """A bundle carried to an empty folder reports, shows and resumes there; bad ones exit with 2."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 from launched import launching
-from written_runs import WriteRun
 
 from maxk_lab.cli.runs import planned
 from maxk_lab.errors import SpecError
@@ -23,12 +18,7 @@ from maxk_lab.sweep_file.load import load_spec
 pytestmark = pytest.mark.slow
 
 
-def test_a_bundle_reads_and_resumes_in_an_empty_folder(
-    write_run: WriteRun,
-    lab: Callable[..., Result],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_bundle_reads_and_resumes_in_an_empty_folder(write_run, lab, tmp_path, monkeypatch):
     home, plan = write_run(missing=1)
     there = tmp_path / "elsewhere"
     there.mkdir()
@@ -50,7 +40,6 @@ def test_a_bundle_reads_and_resumes_in_an_empty_folder(
     first = plan.cells[0]
     assert (outcome["done"], len(outcome["reused"])) == ([first.id], 7)
     record = RunDirectory("results/small").read(first.id)
-    assert record is not None
     assert record.cell == first.as_dict()
     # The unpacked run continues with other settings, and then is another run.
     assert lab("run", "small.zip", "--set", "seeds=[0]").exit_code == 0
@@ -60,9 +49,7 @@ def test_a_bundle_reads_and_resumes_in_an_empty_folder(
     assert lab("plan", "results/small/spec.yaml").exit_code == 0
 
 
-def test_a_problem_of_a_bundle_is_in_a_file_that_exists(
-    own_rewards: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_problem_of_a_bundle_is_in_a_file_that_exists(own_rewards, monkeypatch):
     monkeypatch.syspath_prepend(str(own_rewards.parent))
     run = RunDirectory("elsewhere/own")
     run.write_spec(load_spec("sweep.yaml"))

@@ -1,14 +1,10 @@
 """Words for the console."""
 
-from __future__ import annotations
-
 import errno
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 from rich.text import Text
 
 import maxk_lab.cli
@@ -38,15 +34,11 @@ from maxk_lab.sweep_file.load import load_spec
         (console.refusal, OSError("of a library's own"), None),
     ],
 )
-def test_a_time_is_rounded_and_a_refusal_is_a_line(
-    write: Callable[[object], str | None], value: object, words: str | None
-) -> None:
+def test_a_time_is_rounded_and_a_refusal_is_a_line(write, value, words):
     assert write(value) == words
 
 
-def test_a_table_cuts_nothing_and_empty_fields_are_left_out(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_table_cuts_nothing_and_empty_fields_are_left_out(capsys):
     rows = [["日本 ĝ", "[bold]x[/bold]", "1"], ["a", "y" * 300, "2"], ["", "z\nz", "3"]]
     console.print_table(["one", "two", "three"], rows)
     lines = capsys.readouterr().out.splitlines()
@@ -67,7 +59,7 @@ def test_a_table_cuts_nothing_and_empty_fields_are_left_out(
     ]
 
 
-def test_no_text_acts_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_text_acts_on_a_terminal(capsys):
     """No text is markup or the code of an emoji, and all texts go through the console."""
     text, shown = "[/b][red]:smile: \x1b[2J \u202e", "[/b][red]:smile: \\x1b[2J \\u202e"
     console.console().print(Text(text))
@@ -88,7 +80,7 @@ def test_no_text_acts_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_description_is_one_line(lab: Callable[..., Result], sweep: str) -> None:
+def test_a_description_is_one_line(lab, sweep):
     """A description adds no field to the output of `show`."""
     forged = 'description="words\\n  done  999\\n\\nforged"'
     RunDirectory("results/tiny").write_spec(load_spec(sweep, [forged]))

@@ -1,29 +1,22 @@
 """The front door: sweep files that travel with the package, the schema, and `python -m`."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
 from sweep_files import ids_of
 
 from maxk_lab.sweep_file.text import read_source
 
-Lab = Callable[..., Result]
 ROOT = Path(__file__).resolve().parents[2]
 SWEEPS = sorted((ROOT / "maxk_lab" / "sweeps").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
-def test_init_writes_a_sweep_that_can_be_planned(
-    path: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_init_writes_a_sweep_that_can_be_planned(path, lab, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert lab("init", path.stem).stdout == f"Wrote {path.name}\n"
     assert lab("plan", path.name).exit_code == 0
@@ -35,7 +28,7 @@ def test_init_writes_a_sweep_that_can_be_planned(
 
 
 @pytest.mark.slow
-def test_the_schema_accepts_every_sweep_and_names_a_mistake(lab: Lab) -> None:
+def test_the_schema_accepts_every_sweep_and_names_a_mistake(lab):
     schema = json.loads(lab("list", "schema").stdout)
     Draft202012Validator.check_schema(schema)
     validator = Draft202012Validator(schema)
@@ -48,7 +41,7 @@ def test_the_schema_accepts_every_sweep_and_names_a_mistake(lab: Lab) -> None:
 
 
 @pytest.mark.slow
-def test_the_package_is_a_program(tmp_path: Path) -> None:
+def test_the_package_is_a_program(tmp_path):
     command = [sys.executable, "-m", "maxk_lab", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.startswith("maxk-lab ")

@@ -1,19 +1,14 @@
 """Runs without a signal, and a test that rejects a proof: every reader of a run says so."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 from compared_runs import measured
 from synthetic_records import make_metrics
 
 import maxk_lab
-from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.reports.report import read_report
 from maxk_lab.studies.gradient.record import Metrics
@@ -21,7 +16,6 @@ from maxk_lab.studies.gradient.table import ALARM
 from maxk_lab.tracking.payload import sweep_payload
 from maxk_lab.visible import json_value
 
-Lab = Callable[..., Result]
 # All rewards are 1: centred weights are 0, other weights are equal, and no training is the best.
 BANDIT = """\
 name: saturated
@@ -47,19 +41,17 @@ MIXED += ("gradient.grid.baseline=[none, subloo]", "claims=[]")
 
 
 @pytest.fixture(scope="module")
-def saturated(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+def saturated(tmp_path_factory):
     return measured(tmp_path_factory.mktemp("no_signal") / "saturated", sweep=BANDIT)
 
 
-def printed(lab: Lab, *arguments: object) -> str:
+def printed(lab, *arguments):
     done = lab(*map(str, arguments))
     assert done.exit_code == 0, done.output
     return " ".join(done.output.split())
 
 
-def test_a_run_without_signal_is_a_sentence_in_every_format(
-    lab: Lab, saturated: RunDirectory, tmp_path: Path
-) -> None:
+def test_a_run_without_signal_is_a_sentence_in_every_format(lab, saturated, tmp_path):
     mixed = measured(tmp_path / "mixed", *MIXED, sweep=BANDIT)
     for run in (saturated, mixed):
         for form in ("json", "csv", "terminal"):
@@ -71,9 +63,7 @@ def test_a_run_without_signal_is_a_sentence_in_every_format(
     printed(lab, "compare", saturated.root, mixed.root)
 
 
-def test_a_run_without_signal_has_no_number(
-    lab: Lab, saturated: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_without_signal_has_no_number(lab, saturated, monkeypatch):
     frame = maxk_lab.load(saturated.root).query("study == 'gradient'")
     silent = frame[~frame.measure.isin(["dead_gradient_rate", "instances", "pool"])]
     assert {"variance", "snr", "scale", "value_variance"} <= {*silent.measure}
@@ -91,7 +81,7 @@ def test_a_run_without_signal_has_no_number(
     assert "no signal: every group had weight 0" in output
 
 
-def test_a_rejected_proof_is_in_reports_comparisons_and_wandb(lab: Lab, tmp_path: Path) -> None:
+def test_a_rejected_proof_is_in_reports_comparisons_and_wandb(lab, tmp_path):
     settings = ("policy={}", "seeds=3", "gradient.instances=16", "environment.rewards=gaussian")
     sound, alarmed = (measured(tmp_path / name, *settings, sweep=BANDIT) for name in "ab")
     for run, off in ((sound, 0.0), (alarmed, 0.5)):

@@ -1,22 +1,17 @@
 """The program around the application."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from maxk_lab.cli import application, main, verbs
 
-Lab = Callable[..., Result]
 PROGRAM = shlex.join([sys.executable, "-c", "from maxk_lab.cli import main; main()"])
 
 
@@ -29,10 +24,8 @@ PROGRAM = shlex.join([sys.executable, "-c", "from maxk_lab.cli import main; main
         "cli.verbs.list.print_line",
     ],
 )
-def test_ctrl_c_before_a_run_is_there_is_a_word_and_no_traceback(
-    early: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(*arguments: object, **settings: object) -> None:
+def test_ctrl_c_before_a_run_is_there_is_a_word_and_no_traceback(early, monkeypatch, capsys):
+    def interrupted(*arguments, **settings):
         raise KeyboardInterrupt
 
     import_module("maxk_lab.cli.verbs.list")
@@ -48,9 +41,7 @@ def test_ctrl_c_before_a_run_is_there_is_a_word_and_no_traceback(
     ("words", "completed"),
     [("re", "recommend\nreport"), ("plan --c", "--cells"), ("list es", "estimators")],
 )
-def test_a_shell_completes_verbs_options_and_choices(
-    words: str, completed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_shell_completes_verbs_options_and_choices(words, completed, monkeypatch, capsys):
     monkeypatch.setenv("_MAXK_LAB_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", f"maxk-lab {words}")
     monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
@@ -70,9 +61,7 @@ def test_a_shell_completes_verbs_options_and_choices(
         ("plan nowhere.yaml 2>&-", 2, ""),
     ],
 )
-def test_a_stream_that_takes_nothing_leaves_no_traceback(
-    words: str, code: int, message: str
-) -> None:
+def test_a_stream_that_takes_nothing_leaves_no_traceback(words, code, message):
     command = ["bash", "-o", "pipefail", "-c", f"{PROGRAM} {words}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (code, message)
@@ -80,9 +69,7 @@ def test_a_stream_that_takes_nothing_leaves_no_traceback(
 
 
 @pytest.mark.parametrize("words", ["plan x.yaml", "run x.yaml", "report", "init", "list baselines"])
-def test_a_verb_in_a_deleted_folder_says_so(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
-) -> None:
+def test_a_verb_in_a_deleted_folder_says_so(lab, tmp_path, monkeypatch, words):
     (folder := tmp_path / "gone").mkdir()
     monkeypatch.chdir(folder)
     folder.rmdir()
@@ -91,7 +78,7 @@ def test_a_verb_in_a_deleted_folder_says_so(
     assert refused.stderr == "error: the current folder was deleted; change to another one\n"
 
 
-def test_the_help_has_every_verb_in_its_panel_with_a_line_of_its_own(lab: Lab) -> None:
+def test_the_help_has_every_verb_in_its_panel_with_a_line_of_its_own(lab):
     output = lab("--help").stdout
     places = [output.index(f"─ {panel} ─") for panel in application.PANELS]
     assert places == sorted(places)
@@ -101,9 +88,7 @@ def test_the_help_has_every_verb_in_its_panel_with_a_line_of_its_own(lab: Lab) -
 
 
 @pytest.mark.parametrize("verb", ["", *application._VERBS])
-def test_the_help_wraps_no_example_and_no_value_at_80_columns(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch, verb: str
-) -> None:
+def test_the_help_wraps_no_example_and_no_value_at_80_columns(lab, monkeypatch, verb):
     monkeypatch.setenv("COLUMNS", "80")
     output = lab(*verb.split(), "--help").stdout
     command = application.load(verb) if verb else None

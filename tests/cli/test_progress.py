@@ -1,7 +1,5 @@
 """The progress of a run: its cells, the phase of a unit, the time left, and repeated errors."""
 
-from __future__ import annotations
-
 import io
 
 import pytest
@@ -15,17 +13,17 @@ STUDIES = dict.fromkeys("abcd", "gradient") | dict.fromkeys("efgh", "training")
 class Watched(Display):
     """A display of eight cells with a clock that tests set."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 0.0
         super().__init__(STUDIES, lambda: self.now)
         self("run_started", {"cell_ids": list(STUDIES)})
 
-    def done(self, cells: str, seconds: float) -> None:
+    def done(self, cells, seconds):
         for cell in cells:
             self("cell_done", {"cell": cell, "seconds": seconds})
 
 
-def test_the_time_left_weighs_cells_by_their_study_and_counts_workers_at_once() -> None:
+def test_the_time_left_weighs_cells_by_their_study_and_counts_workers_at_once():
     display = Watched()
     display.now = 1000.0  # the start of the workers is not timed
     display("unit_started", {"unit": "first"})
@@ -47,15 +45,12 @@ def test_the_time_left_weighs_cells_by_their_study_and_counts_workers_at_once() 
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_the_bar_is_of_cells_and_visible_beside_long_texts(
-    monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
+def test_the_bar_is_of_cells_and_visible_beside_long_texts(monkeypatch, width):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     out = io.StringIO()
     screen = Console(file=out, width=width, force_terminal=True, color_system=None)
     monkeypatch.setattr("maxk_lab.cli.progress.console", lambda stderr: screen)
     display = Watched()
-    assert display._bar is not None
     (task,) = display._bar.tasks
     assert (task.description, task.fields["current"]) == ("0/8 cells", "starting the workers")
     display("unit_started", {"unit": "first"})
@@ -75,9 +70,7 @@ def test_the_bar_is_of_cells_and_visible_beside_long_texts(
     assert "62% 5/8 cells, 1 failed, about 18 min left training" in line
 
 
-def test_an_error_that_cells_repeat_is_printed_once_and_counted(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_error_that_cells_repeat_is_printed_once_and_counted(capsys):
     with Display() as lines:
         for cell, error in {
             "a": "'own:reward' raised for sample 0, prompt 'd53'",

@@ -1,15 +1,11 @@
 """`maxk-lab recommend`: measures what is missing, ranks, prints the line to paste."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from click.testing import Result
 from compared_runs import measured
 
 from maxk_lab.estimators import advantages
@@ -31,14 +27,12 @@ tracking: {wandb: disabled}
 
 
 @pytest.fixture
-def ask(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Callable[..., Result]
-) -> Callable[..., Result]:
+def ask(tmp_path, monkeypatch, lab):
     """Asks for 12 rollouts; with settings of its study, the sweep is measured before."""
     monkeypatch.chdir(tmp_path)
     Path("budget.yaml").write_text(SWEEP, encoding="utf-8")
 
-    def ask(what: str, *options: str, settings: tuple[str, ...] = ()) -> Result:
+    def ask(what, *options, settings=()):
         if settings:
             overrides = [f"gradient.{setting}" for setting in settings]
             Path("results").mkdir()
@@ -50,9 +44,7 @@ def ask(
     return ask
 
 
-def test_missing_cells_are_measured_once_and_ranked_by_the_variance_of_a_step(
-    ask: Callable[..., Result],
-) -> None:
+def test_missing_cells_are_measured_once_and_ranked_by_the_variance_of_a_step(ask):
     (answer,) = json.loads(ask("budget.yaml", "--json").stdout)
     assert (answer["objective"], answer["budget"], answer["stage"]) == ("max@2", 12, 0)
     first, *others = [
@@ -84,7 +76,7 @@ def test_missing_cells_are_measured_once_and_ranked_by_the_variance_of_a_step(
         ("behaviour.distance=0.5", "grid.estimator=off_policy_maxk"),
     ],
 )
-def test_the_line_to_paste_runs(ask: Callable[..., Result], settings: tuple[str, ...]) -> None:
+def test_the_line_to_paste_runs(ask, settings):
     lines = ask("budget", settings=settings).stdout.splitlines()
     (line,) = (line.removeprefix("Paste: ") for line in lines if line.startswith("Paste: "))
     shape = re.search(r"rewards \[(\d+), (\d+)\]", line)

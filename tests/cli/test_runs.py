@@ -1,16 +1,12 @@
 """Verbs over a tiny run: measured, traced by its cells, failing, interrupted, gone on with."""
 
-from __future__ import annotations
-
 import errno
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from click.testing import Result
 from compared_runs import measured
 from launched import launching
 
@@ -20,10 +16,9 @@ from maxk_lab.files import StorageError
 from .conftest import TAUGHT
 
 pytestmark = pytest.mark.slow
-Lab = Callable[..., Result]
 
 
-def test_a_page_is_not_printed_in_a_terminal(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_is_not_printed_in_a_terminal(lab, monkeypatch):
     terminal = SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("maxk_lab.cli.verbs.report.sys", terminal)
     refused = lab("report", "tiny", "--format", "html")
@@ -31,15 +26,13 @@ def test_a_page_is_not_printed_in_a_terminal(lab: Lab, monkeypatch: pytest.Monke
     assert "maxk-lab report tiny --format html > report.html" in refused.stderr
 
 
-def test_show_traces_the_cells_of_a_run(lab: Lab, tmp_path: Path) -> None:
+def test_show_traces_the_cells_of_a_run(lab, tmp_path):
     """By the beginning of an id: numbers with intervals, formulas, files of a policy."""
     run = measured(tmp_path / "taught", "seeds=[0]", sweep=TAUGHT)
     run.cache_path.mkdir()
     for id_ in run.ids():
         record = run.read(id_)
-        assert record is not None
-        assert record.metrics is not None
-        files: dict[str, object] = {}
+        files = {}
         words = ["computed by maxk_lab.estimators.baselines:"]
         words.append(f"baseline {record.cell['baseline']}")
         if record.cell["study"] == "training":
@@ -63,9 +56,7 @@ def test_show_traces_the_cells_of_a_run(lab: Lab, tmp_path: Path) -> None:
         assert "per_instance" not in text
 
 
-def test_a_failed_cell_exits_with_1_and_the_retry_command_comes_last(
-    lab: Lab, own_rewards: Path
-) -> None:
+def test_a_failed_cell_exits_with_1_and_the_retry_command_comes_last(lab, own_rewards):
     """The cell fails because its reward function ends the program with exit code 0."""
     works = own_rewards.read_text()
     own_rewards.write_text(works.replace("return", "raise SystemExit(0) or"))
@@ -97,16 +88,9 @@ def test_a_failed_cell_exits_with_1_and_the_retry_command_comes_last(
     ],
 )
 def test_a_run_that_ends_early_names_the_command_that_goes_on(
-    lab: Lab,
-    sweep: str,
-    monkeypatch: pytest.MonkeyPatch,
-    place: str,
-    error: BaseException,
-    code: int,
-    line: str,
-    options: str,
-) -> None:
-    def stop(*_: object, **__: object) -> None:
+    lab, sweep, monkeypatch, place, error, code, line, options
+):
+    def stop(*_, **__):
         raise error
 
     monkeypatch.setattr(f"maxk_lab.{place}", stop)
@@ -117,9 +101,7 @@ def test_a_run_that_ends_early_names_the_command_that_goes_on(
     assert last == f"maxk-lab run tiny.yaml --jobs 2{options}"
 
 
-def test_a_terminated_run_exits_with_130_and_can_be_resumed(
-    lab: Lab, sweep: str, tmp_path: Path
-) -> None:
+def test_a_terminated_run_exits_with_130_and_can_be_resumed(lab, sweep, tmp_path):
     """It stops in the middle of a cell; the last line is the command that goes on."""
     run = RunDirectory(tmp_path / "results" / "tiny")
     with launching(tmp_path, stand_in="trains") as launch:
@@ -136,9 +118,7 @@ def test_a_terminated_run_exits_with_130_and_can_be_resumed(
     assert planned["counts"] == {"done": done, "failed": 0, "missing": 10 - done}
 
 
-def test_online_tracking_without_a_key_is_a_mistake(
-    finished: Path, monkeypatch: pytest.MonkeyPatch, lab: Lab
-) -> None:
+def test_online_tracking_without_a_key_is_a_mistake(finished, monkeypatch, lab):
     monkeypatch.setattr("wandb.login", lambda **_: False)
     monkeypatch.setenv("WANDB_MODE", "online")
     result = lab("track", "tiny", "--results", str(finished / "results"))

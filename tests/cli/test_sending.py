@@ -1,10 +1,7 @@
 """How far the sending to W&B is, and what is said of it, whatever becomes of W&B."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -13,21 +10,19 @@ from maxk_lab.tracking import wandb_tracker
 from maxk_lab.tracking.wandb_tracker import TrackingError
 
 
-def test_the_progress_the_places_and_the_failures_of_sending_are_printed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_progress_the_places_and_the_failures_of_sending_are_printed(capsys, monkeypatch):
     times = iter((0.0, 1.0, 6.0, 7.0, 8.0, 9.0))
     print_progress = sending.lines("online", lambda: next(times))
     for done in (1, 60, 61, 120, 121):
         print_progress(done, 121)
-    run: Any = SimpleNamespace(folder=SimpleNamespace(root="results/a b"), plan=None)
+    run = SimpleNamespace(folder=SimpleNamespace(root="results/a b"), plan=None)
     places = ["results/a b/wandb/offline-run-1-x", "results/a b/wandb/offline-run-2-y"]
     monkeypatch.setattr(wandb_tracker, "track", lambda *_, **__: places)
     assert sending.send_all(run, "disabled", None, news=True, last=True) == ([], "")
     assert sending.send_all(run, "offline", None, news=True, last=True) == (places, "")
-    live: Any = SimpleNamespace(end=lambda seconds: {"id": "https://there"})
+    live = SimpleNamespace(end=lambda seconds: {"id": "https://there"})
 
-    def track(*_: object, sent: dict[str, str], **settings: Any) -> list[str]:
+    def track(*_, sent, **settings):
         raise TrackingError("no network", [*sent.values()])
 
     monkeypatch.setattr(wandb_tracker, "track", track)
@@ -58,18 +53,13 @@ def test_the_progress_the_places_and_the_failures_of_sending_are_printed(
     ],
 )
 def test_variables_of_wandb_overrule_the_sweep_and_a_line_says_so(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    variables: str,
-    tracking: str,
-    mode: str,
-    reason: str,
-) -> None:
+    capsys, monkeypatch, variables, tracking, mode, reason
+):
     for variable in variables.split():
         monkeypatch.setenv(*variable.split("="))
     spec = SimpleNamespace(tracking=SimpleNamespace(wandb=tracking))
     folder = SimpleNamespace(root=Path("results"))
-    run: Any = SimpleNamespace(plan=SimpleNamespace(spec=spec), folder=folder)
+    run = SimpleNamespace(plan=SimpleNamespace(spec=spec), folder=folder)
     chosen, live = sending.live_sending(run)
     assert (chosen, live is None) == (mode, mode == "disabled")
     line = f"W&B mode: {mode} ({reason} is set)" if reason else ""

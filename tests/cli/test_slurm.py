@@ -1,7 +1,5 @@
 """The script for Slurm: drivers of one run share its units, and a requeued driver goes on."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -29,15 +27,13 @@ tracking: {wandb: disabled}
 """
 
 
-def values(run: RunDirectory) -> dict[str, object]:
+def values(run):
     records = {cell: run.read(cell) for cell in run.ids()}
     return {cell: record and json.dumps(record.metrics) for cell, record in records.items()}
 
 
 @pytest.mark.slow
-def test_a_driver_that_is_requeued_in_the_middle_goes_on_beside_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_is_requeued_in_the_middle_goes_on_beside_the_other(tmp_path, monkeypatch):
     quiet, shared = (RunDirectory(tmp_path / name / "shared") for name in ("quiet", "shared"))
     monkeypatch.setattr(sys, "path", [*sys.path, *map(str, STAND_INS)])
     (tmp_path / "sweep.yaml").write_text(SWEEP)
@@ -50,7 +46,7 @@ def test_a_driver_that_is_requeued_in_the_middle_goes_on_beside_the_other(
         (tmp_path / "bin" / name).write_text(f'#!/bin/bash\nexec {command} "$@"\n')
         (tmp_path / "bin" / name).chmod(0o755)
 
-    def start(task: int, log: str) -> Launched:
+    def start(task, log):
         """Start the script like Slurm, as a task of an array."""
         numbers = {"CPUS_PER_TASK": "1", "ARRAY_JOB_ID": "7", "ARRAY_TASK_ID": str(task)}
         variables = {f"SLURM_{name}": value for name, value in numbers.items()}
@@ -60,7 +56,7 @@ def test_a_driver_that_is_requeued_in_the_middle_goes_on_beside_the_other(
         stack.callback(job.end)
         return job
 
-    def in_the_middle() -> bool:
+    def in_the_middle():
         """Whether each driver measures a unit, step by step."""
         with suppress(FileNotFoundError):
             steps = [

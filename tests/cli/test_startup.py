@@ -1,13 +1,9 @@
 """The verbs that must answer at once import nothing heavy."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from pathlib import Path
-
-from written_runs import WriteRun
 
 HEAVY = ("torch", "rl4co", "wandb", "pandas", "numpy", "scipy", "rich.progress", "ray")
 # Runs the program with each of the command lines, one after the other, and says as its last line
@@ -47,15 +43,15 @@ training: {grid: {estimator: maxk, baseline: [otb_loo, eob_loo], n: 8, k: 1}}
 """
 
 
-def heavy(probe: str, *commands: list[str]) -> list[list[str]]:
+def heavy(probe, *commands):
     """The heavy libraries that a process has imported after each of these command lines."""
     command = [sys.executable, "-c", probe, json.dumps(commands)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    libraries: list[list[str]] = json.loads(done.stdout.splitlines()[-1])
+    libraries = json.loads(done.stdout.splitlines()[-1])
     return libraries
 
 
-def test_quick_verbs_import_nothing_heavy(sweep: str, write_run: WriteRun) -> None:
+def test_quick_verbs_import_nothing_heavy(sweep, write_run):
     write_run()
     Path("language.yaml").write_text(LANGUAGE, encoding="utf-8")
     assert list(zip(QUICK, heavy(PROBE, *QUICK))) == [(verb, []) for verb in QUICK]

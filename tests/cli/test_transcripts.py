@@ -3,18 +3,14 @@
 `2>` begins a line of stderr, `[n]` is an exit code that is not 0, and `...` stands for any text.
 """
 
-from __future__ import annotations
-
 import doctest
 import json
 import re
 import shlex
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 from stored import change_line, damage
 from sweep_files import SMALL
 from written_runs import record_of
@@ -60,7 +56,7 @@ CLAIM = "claims=[{name: c, kind: equals, metric: scale, value: 50, tolerance: 1}
 
 
 @pytest.fixture(scope="module")
-def folder(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(finished, tmp_path_factory):
     """A copy of the folder of the tiny run with other sweeps, runs, a bundle and a bad link."""
     copy = tmp_path_factory.mktemp("transcripts") / "copy"
     shutil.copytree(finished, copy)
@@ -73,9 +69,7 @@ def folder(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(copy / "results", copy / "claimed")
     RunDirectory(copy / "claimed/tiny").write_spec(load_spec(copy / "tiny.yaml", [CLAIM]))
 
-    def write_run(
-        name: str, missing: int = 0, failed: int = 0, where: str = "made"
-    ) -> RunDirectory:
+    def write_run(name, missing=0, failed=0, where="made"):
         plan = make_plan(load_spec(copy / "small.yaml", [f"name={name}"]))
         run = RunDirectory(copy / where / name)
         run.write_spec(plan.spec)
@@ -98,9 +92,7 @@ def folder(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", TRANSCRIPTS)
-def test_a_command_prints_what_its_transcript_has(
-    words: str, folder: Path, lab: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_prints_what_its_transcript_has(words, folder, lab, monkeypatch):
     monkeypatch.chdir(folder)
     done = lab(*shlex.split(words))
     lines = [*done.stdout.splitlines(), *(f"2> {line}" for line in done.stderr.splitlines())]

@@ -1,20 +1,13 @@
 """Verbs that read: the lists of catalogues, unreadable records, the time of a plan, tables."""
 
-from __future__ import annotations
-
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
-from click.testing import Result
 from stored import damage
-from written_runs import WriteRun
 
-from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.language.tasks import REWARDS, TASKS
 from maxk_lab.errors import LabWarning
@@ -23,12 +16,10 @@ from maxk_lab.execution.archive import write_bundle
 
 from .conftest import write_logs
 
-Lab = Callable[..., Result]
 
-
-def test_list_prints_the_rows_of_the_catalogue(lab: Lab) -> None:
+def test_list_prints_the_rows_of_the_catalogue(lab):
     described = {"meaning": "meaning", "computed by": "implementation"}
-    catalogues: dict[str, tuple[Catalogue[Any], dict[str, str]]] = {
+    catalogues = {
         "baselines": (BASELINES, {"unbiased": "unbiased", "formula": "formula"}),
         "tasks": (TASKS, described),
         "rewards": (REWARDS, described),
@@ -42,7 +33,7 @@ def test_list_prints_the_rows_of_the_catalogue(lab: Lab) -> None:
         assert all(row.name in text and row.implementation in text for row in catalogue)
 
 
-def test_every_verb_warns_of_an_unreadable_record(lab: Lab, write_run: WriteRun) -> None:
+def test_every_verb_warns_of_an_unreadable_record(lab, write_run):
     run, plan = write_run()
     path = damage(run.root, plan.cells[0].id)
     for words in (["show"], ["plan", "sweep.yaml"], ["report", "small"]):
@@ -50,9 +41,7 @@ def test_every_verb_warns_of_an_unreadable_record(lab: Lab, write_run: WriteRun)
             lab(*words)
 
 
-def test_plan_estimates_the_time_from_the_run_else_from_its_golden_run(
-    lab: Lab, write_run: WriteRun
-) -> None:
+def test_plan_estimates_the_time_from_the_run_else_from_its_golden_run(lab, write_run):
     run, plan = write_run()
     seconds = [head.seconds for head in run.heads.values()]
     assert "time unknown: no unit is measured" in lab("plan", "sweep.yaml", "--results", "x").stdout
@@ -63,9 +52,7 @@ def test_plan_estimates_the_time_from_the_run_else_from_its_golden_run(
     assert answer["seconds_left"] == pytest.approx(len(plan.cells) * fmean(seconds))
 
 
-def test_the_tables_of_an_audit_are_written_as_json_and_files(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tables_of_an_audit_are_written_as_json_and_files(lab, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_logs(tmp_path)
     words = ("audit", "base.jsonl", "--budget", "16", "-k", "2", "--out", "plan", "--json")

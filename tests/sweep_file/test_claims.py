@@ -1,9 +1,5 @@
 """Claims: the points that they speak of, and values that are arithmetic."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from maxk_lab.sweep_file.claims import Claim, evaluate_value
@@ -36,7 +32,7 @@ SETTING = {ARMS: 4, "policy.success_probability": 0.25, "environment.rewards": "
         ("1e-3", 0.001),
     ],
 )  # fmt: skip
-def test_values_may_use_settings_and_powers(value: float | str, expected: float) -> None:
+def test_values_may_use_settings_and_powers(value, expected):
     for setting in (SETTING, tuple(SETTING.items())):
         assert evaluate_value(value, 8, 2, setting) == expected
 
@@ -66,9 +62,7 @@ BOTH = [{"setting": {ARMS: arms}} for arms in (4, 8)]
          [[("none", k, 4) for k in (1, 2, 4)]]),
     ],
 )  # fmt: skip
-def test_the_points_of_a_claim(
-    claim: dict[str, Any], points: list[dict[str, Any]], rows: list[list[tuple[str, int, int]]]
-) -> None:
+def test_the_points_of_a_claim(claim, points, rows):
     parsed = Claim.model_validate({"name": "c"} | claim)
     met = [[(p["baseline"], p["n"], p["setting"][ARMS]) for p in row]
            for row in parsed.points(points)]  # fmt: skip

@@ -1,11 +1,7 @@
 """The environment of a sweep file and its policy: resolved, with what came later left out."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
-from sweep_files import SMALL, Write
+from sweep_files import SMALL
 
 from maxk_lab.environments.words import distinguishing_parameters
 from maxk_lab.seeds import derive_seed
@@ -48,16 +44,14 @@ ARMS, STDS = {"environment.arms": (8, 4)}, {"policy.init_std": (1.0, 0.5)}
               ("[maxk, 'top_m[1]', off_policy_maxk]", "0.5", 20)]),
     ],
 )  # fmt: skip
-def test_what_is_resolved(
-    write: Write, text: str, options: list[str], resolved: dict[str, Any]
-) -> None:
+def test_what_is_resolved(write, text, options, resolved):
     spec = load_spec(write(text), options)
     values = {**spec.environment, **spec.policy, "vary": spec.vary}
     values |= {"environment": spec.environment, "policy": spec.policy}
     assert {key: values[key] for key in resolved} == resolved
 
 
-def test_seeds_derive_from_what_is_resolved(write: Write) -> None:
+def test_seeds_derive_from_what_is_resolved(write):
     spec = load_spec(write(SMALL), ["policy.success_probability=0"])
     assert derive_seed("study", spec.environment, 0) == 5623852341953356506
     assert derive_seed("policy", spec.environment, spec.policy, 0) == 118727569202900511

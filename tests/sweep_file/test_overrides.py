@@ -1,29 +1,24 @@
 """Execution settings: the sweep file, then `--execution FILE`, then `--set`."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sweep_files import SMALL, Write
+from sweep_files import SMALL
 
 from maxk_lab.errors import LabError, SpecError
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.sweep_file.execution import Execution, seconds, spelled, spelled_size
 from maxk_lab.sweep_file.load import load_spec, read_spec, spec_to_yaml
 
-Resolve = Callable[..., dict[str, Any]]
 # Keys of the block, each with a value that is not its default.
 KEYS = {"timeout": "2h", "memory": "4GB", "gpus": 0.25, "backend": "ray", "address": "auto"}
 
 
 @pytest.fixture
-def resolve(write: Write) -> Resolve:
+def resolve(write):
     """Load the small sweep with an `execution` block, a file of settings and overrides."""
 
-    def resolve(block: str = "", settings: str | None = None, *overrides: str) -> dict[str, Any]:
+    def resolve(block="", settings=None, *overrides):
         path = write(SMALL + (f"execution: {block}\n" if block else ""))
         file = None if settings is None else Path("cluster.yaml")
         if file and settings:
@@ -50,9 +45,7 @@ LOCAL = ("execution.backend=local", "execution.address=null")
         ((RAY, None, *LOCAL), {"backend": "local", "address": None, "timeout": 3600.0}),
     ],
 )
-def test_a_later_place_wins(
-    resolve: Resolve, arguments: tuple[str, ...], expected: dict[str, Any]
-) -> None:
+def test_a_later_place_wins(resolve, arguments, expected):
     values = resolve(*arguments)
     assert {key: values[key] for key in expected} == expected
 
@@ -69,15 +62,13 @@ def test_a_later_place_wins(
         (("", "backend: rai"), "cluster.yaml:1:10: execution.backend: must be one of local, ray"),
     ],
 )
-def test_a_mistake_is_reported_where_it_is_written(
-    resolve: Resolve, arguments: tuple[str, ...], expected: str
-) -> None:
+def test_a_mistake_is_reported_where_it_is_written(resolve, arguments, expected):
     with pytest.raises(SpecError) as caught:
         resolve(*arguments)
     assert expected in str(caught.value).splitlines()[0]
 
 
-def test_mistakes_are_reported_at_once_and_an_unreadable_file_alone(resolve: Resolve) -> None:
+def test_mistakes_are_reported_at_once_and_an_unreadable_file_alone(resolve):
     with pytest.raises(SpecError) as caught:
         resolve("{memory: big}", "{timeout: many, x: 1}", "execution.gpus=-1")
     places = [line.split(": ")[0].rpartition("/")[2] for line in str(caught.value).splitlines()]
@@ -92,7 +83,7 @@ def test_mistakes_are_reported_at_once_and_an_unreadable_file_alone(resolve: Res
             load_spec("sweep.yaml", execution=Path(name))
 
 
-def test_no_key_of_it_is_in_the_identity_of_a_cell(write: Write) -> None:
+def test_no_key_of_it_is_in_the_identity_of_a_cell(write):
     before = load_spec(write(SMALL))
     spec = load_spec(write(SMALL + f"execution: {KEYS}\n"))
     assert load_spec(write(spec_to_yaml(spec))) == spec
@@ -118,7 +109,7 @@ TIMES = {
 SIZES = {"4.0GB": 4 * 10**9, "1.5GiB": 3 * 2**29, "1234567890B": 1234567890}
 
 
-def test_times_and_sizes_are_shown_as_they_are_read() -> None:
+def test_times_and_sizes_are_shown_as_they_are_read():
     assert {one: (seconds(one), spelled(seconds(one))) for one in TIMES} == TIMES
     assert all(seconds(shown) == count for count, shown in TIMES.values())
     for written in ("2 days", "", "h", "soon"):

@@ -5,20 +5,17 @@ them, indented. `3| text` replaces line 3, by several lines where it is there mo
 it out, `+ text` adds one at the end, and `--set a=1` sets a value over it. `…` stands for the rest.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
 from itertools import chain, groupby
 from pathlib import Path
 
 import pytest
-from sweep_files import Write, problems
+from sweep_files import problems
 
 TABLES = Path(__file__).parent / "refused"
 
 
-def cases() -> Iterator[tuple[str, str, list[str], list[str]]]:
+def cases():
     """Yield the name of every case, its sweep, its options and its problems."""
     for table in sorted(TABLES.glob("*.txt")):
         sweep, _, rest = table.read_text(encoding="utf-8").partition("\n%%\n")
@@ -31,7 +28,7 @@ def cases() -> Iterator[tuple[str, str, list[str], list[str]]]:
                 for one in changes
                 if one[:-1].isdigit() and one.endswith("-")
             }
-            replaced: dict[int, list[str]] = {}
+            replaced = {}
             for number, separator, text in (one.partition("| ") for one in changes):
                 if separator and number.isdigit():
                     replaced.setdefault(int(number), []).append(text)
@@ -42,9 +39,7 @@ def cases() -> Iterator[tuple[str, str, list[str], list[str]]]:
 
 
 @pytest.mark.parametrize(("text", "options", "told"), [pytest.param(*r, id=i) for i, *r in cases()])
-def test_what_is_wrong_is_told_where_it_stands(
-    write: Write, text: str, options: list[str], told: list[str]
-) -> None:
+def test_what_is_wrong_is_told_where_it_stands(write, text, options, told):
     found = [one.removeprefix("sweep.yaml:") for one in problems(write(text + "\n"), *options)]
     pattern = "\n".join(re.escape(one).replace("…", ".*") for one in told)
     assert re.fullmatch(pattern, "\n".join(found)), found

@@ -1,11 +1,9 @@
 """Sweep files: what is read, and the exact words for everything that is wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
-from sweep_files import SMALL, Write, problems
+from sweep_files import SMALL, problems
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweep_file.load import load_spec, read_spec, spec_to_yaml
@@ -14,9 +12,7 @@ EXPERIMENTS = sorted((Path(__file__).parents[2] / "experiments").rglob("*.yaml")
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
-def test_every_experiment_is_valid_and_reads_back_to_itself(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_experiment_is_valid_and_reads_back_to_itself(path, tmp_path, monkeypatch):
     monkeypatch.chdir(path.parents[path.parts[::-1].index("experiments")])
     monkeypatch.syspath_prepend(path.parent)  # of a module that lies beside a sweep file
     spec, resolved = load_spec(path), tmp_path / "spec.yaml"
@@ -25,7 +21,7 @@ def test_every_experiment_is_valid_and_reads_back_to_itself(
     assert load_spec(resolved) == read_spec(resolved) == spec
 
 
-def test_files_that_cannot_be_read(write: Write, tmp_path: Path) -> None:
+def test_files_that_cannot_be_read(write, tmp_path):
     for path, words in {
         "absent.yaml": "^absent.yaml does not exist$",
         tmp_path: "is a folder; give the file itself$",
@@ -46,7 +42,7 @@ def test_files_that_cannot_be_read(write: Write, tmp_path: Path) -> None:
         assert line.startswith(problem)
 
 
-def test_no_more_is_shown_than_is_read(write: Write) -> None:
+def test_no_more_is_shown_than_is_read(write):
     word = "x" * 50_000
     text = SMALL.replace("pool: 16", f"pool: {word}").replace("small", word) + f"{word[:1000]}: 1\n"
     lines = problems(write(text))
@@ -59,7 +55,7 @@ def test_no_more_is_shown_than_is_read(write: Write) -> None:
     assert (len(lines), lines[-1]) == (21, "and 480 more problems")
 
 
-def test_overrides_win_and_keep_the_rest(small: str) -> None:
+def test_overrides_win_and_keep_the_rest(small):
     overrides = ["gradient.pool=64", "seeds=[5]", "gradient.grid.n.0=2", "gradient.grid.n[1]=16"]
     spec = load_spec(small, [*overrides, "gradient.warmup={learning_rate: 1e-2}"])
     assert (spec.gradient.pool, spec.seeds, spec.gradient.grid[0].n) == (64, (5,), (2, 16))
@@ -69,7 +65,7 @@ def test_overrides_win_and_keep_the_rest(small: str) -> None:
     assert load_spec(small, ["tracking={}"]).tracking.wandb == "offline"
 
 
-def test_seeds_are_a_list_or_how_many_and_may_be_shifted(write: Write) -> None:
+def test_seeds_are_a_list_or_how_many_and_may_be_shifted(write):
     path = write(SMALL.replace("[0, 1]", "[0, 7]"))
     plain, shifted = load_spec(path), load_spec(path, seeds_shifted_by=100)
     assert shifted.seeds == (100, 107)
