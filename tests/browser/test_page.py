@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from chromium import DESKTOP, PHONE, Browser
 from opened_pages import HOSTILE, Open, Pages
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
+    return Pages(tmp_path_factory.mktemp("pages"))
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Open]:
+    """Opens a page; after the test the page has requested nothing and logged no error."""
+    opened: list[Path] = []
+
+    def open_page(path: Path, **settings: Any) -> Browser:
+        opened.append(path)
+        browser.open(path, **settings)
+        return browser
+
+    yield open_page
+    assert browser.errors() == []
+    assert browser.requests() == [path.resolve().as_uri() for path in opened[-1:]]
 
 
 def draw_all(browser: Browser) -> int:
@@ -21,12 +44,28 @@ def draw_all(browser: Browser) -> int:
     return count
 
 
+def test_the_browser_reports_errors_requests_size_and_colours(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    head = "<meta charset=utf-8><meta name=viewport content=width=device-width><title>t</title>"
+    wrong = "<script src='http://example.invalid/x.js'></script><script>nothing()</script>"
+    path.write_text(f"<!doctype html>{head}<body>{wrong}", encoding="utf-8")
+    browser.open(path, size=PHONE, dark=True)
+    assert any("nothing is not defined" in error for error in browser.errors())
+    assert "http://example.invalid/x.js" in browser.requests()
+    assert browser.run("return [innerWidth, innerHeight]") == [*PHONE]
+    assert browser.run("return matchMedia('(prefers-color-scheme: dark)').matches")
+
+
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 @pytest.mark.parametrize("name", ["golden", "small"])
 def test_a_chart_fills_its_card_in_readable_type(
     page: Open, pages: Pages, name: str, size: tuple[int, int]
 ) -> None:
-    browser = page(getattr(pages, name), size=size)
+    path = getattr(pages, name)
+    assert path.stat().st_size <= 3_000_000
+    browser = page(path, size=size)
     assert draw_all(browser) > 1
     charts = browser.run(
         """return [...document.querySelectorAll(".panel")].map((panel) => {
@@ -48,68 +87,60 @@ def test_a_chart_fills_its_card_in_readable_type(
     assert browser.run("return document.documentElement.scrollWidth <= arguments[0]", size[0])
 
 
-def test_the_page_of_a_golden_run_has_at_most_3_mb(pages: Pages) -> None:
-    assert pages.golden.stat().st_size <= 3_000_000
+def test_a_chart_is_drawn_when_it_comes_into_view_and_shows_the_numbers_of_a_mark(
+    page: Open, pages: Pages
+) -> None:
+    from selenium.webdriver import ActionChains
 
-
-def test_a_chart_is_drawn_when_it_comes_into_view(page: Open, pages: Pages) -> None:
     browser = page(pages.small, size=PHONE)
     charts = browser.driver.find_elements("css selector", ".chart")
     assert charts[-1].find_elements("css selector", "svg") == []
-    browser.run("arguments[0].scrollIntoView()", charts[-1])
-    browser.until("return arguments[0].querySelector('svg')", charts[-1])
-
-
-def test_a_pointer_on_a_mark_shows_its_name_value_and_interval(page: Open, pages: Pages) -> None:
-    browser = page(pages.small)
     draw_all(browser)
-    browser.point_at(browser.find(".chart .mark-symbol path"))
+    mark = browser.find(".chart .mark-symbol path")
+    ActionChains(browser.driver).move_to_element(mark).perform()
     words = browser.until("return document.querySelector('#vg-tooltip-element.visible')?.innerText")
     assert re.search(r"n = \d+", words)
     assert all(word in words for word in ("value", "from", "to"))
 
 
-def test_every_figure_has_its_title_and_caption_as_a_name(page: Open, pages: Pages) -> None:
+def test_the_answer_comes_first_then_named_figures_and_tables_fold(
+    page: Open, pages: Pages
+) -> None:
     browser = page(pages.small)
+    headings = browser.run("return [...document.querySelectorAll('h2')].map((h) => h.textContent)")
+    assert headings[:2] == ["Answer", "Figures"]
     for figure in browser.driver.find_elements("css selector", "figure"):
         title, caption = (figure.find_element("css selector", s).text for s in ("h3", "figcaption"))
         assert figure.get_attribute("aria-label") == f"{title}: {caption}"
-
-
-def brightness(browser: Browser) -> dict[str, float]:
-    """Return the brightness of paper, words and labels of axes, from 0 to 1."""
-    draw_all(browser)
-    colours: dict[str, float] = browser.run(
-        """const light = (colour) => {
-          const [r, g, b] = colour.match(/[\\d.]+/g).map(Number); return (r + g + b) / 765 };
-        const style = (element) => getComputedStyle(element);
-        return { paper: light(style(document.body).backgroundColor),
-          words: light(style(document.body).color),
-          labels: light(style(document.querySelector(".chart .role-axis-label text")).fill) };"""
-    )
-    return colours
+    table = browser.find("details").find_element("css selector", "table")
+    assert not table.is_displayed()
+    browser.find("summary").click()
+    assert table.is_displayed()
 
 
 def test_the_page_is_dark_on_a_dark_system_and_light_after_a_click(
     page: Open, pages: Pages
 ) -> None:
     browser = page(pages.small, dark=True)
-    dark = brightness(browser)
-    assert dark["paper"] < 0.25 < 0.75 < min(dark["words"], dark["labels"])
-    browser.click("#theme")
-    light = brightness(browser)
-    assert max(light["words"], light["labels"]) < 0.25 < 0.75 < light["paper"]
 
+    def brightness() -> list[float]:
+        """Return the brightness of paper, words and labels of axes, from 0 to 1."""
+        draw_all(browser)
+        colours: list[float] = browser.run(
+            """const light = (element, name) => {
+              const [r, g, b] = getComputedStyle(element)[name].match(/[\\d.]+/g).map(Number);
+              return (r + g + b) / 765 };
+            const label = document.querySelector(".chart .role-axis-label text");
+            return [light(document.body, "backgroundColor"), light(document.body, "color"),
+              light(label, "fill")];"""
+        )
+        return colours
 
-def test_the_answer_comes_first_then_figures_and_tables_fold(page: Open, pages: Pages) -> None:
-    browser = page(pages.small)
-    headings = browser.run("return [...document.querySelectorAll('h2')].map((h) => h.textContent)")
-    assert headings[:2] == ["Answer", "Figures"]
-    folded = browser.find("details")
-    table = folded.find_element("css selector", "table")
-    assert not table.is_displayed()
-    browser.click("summary")
-    assert table.is_displayed()
+    paper, *texts = brightness()
+    assert paper < 0.25 < 0.75 < min(texts)
+    browser.find("#theme").click()
+    paper, *texts = brightness()
+    assert max(texts) < 0.25 < 0.75 < paper
 
 
 def test_hostile_texts_are_words(page: Open, pages: Pages) -> None:

@@ -1,4 +1,4 @@
-"""Runs as tidy tables: the very numbers of the report, and what has none."""
+"""Runs as tidy tables: the numbers of the report, and the state of every other cell."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
+import pandas as pd
 import pytest
 from compared_runs import measured
 from stored import damage, forget
@@ -21,7 +21,7 @@ from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.reports.formats.render import rendered
 from maxk_lab.reports.report import make_report, read_report
-from maxk_lab.sweep_file.studies import STUDIES
+from maxk_lab.reports.tables import NUMBER
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def undisturbed(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def summary(lab):
+def report(lab):
     """A report on every kind of study, with a row that lacks a seed."""
     gradient = lab.cells(baselines=("none", "centred", "subloo"), ns=(8,), stages=(0, 50))
     training, weights = lab.training_cells(), lab.weights_cells()
@@ -43,48 +43,23 @@ def summary(lab):
     return make_report([*gradient, *training, *weights, *objective], records, name="it")
 
 
-Numbers = dict[tuple[str, ...], tuple[float, float, float]]
-
-
-def in_csv(summary) -> Numbers:
-    """Every number in the CSV of a report by its place."""
-    found = {}
-    measures = set(summary.tables.estimates.measure.dropna())
-    for line in csv.DictReader(io.StringIO(rendered(summary, "csv"))):
-        if line.get("proxy"):
-            continue
-        kind = STUDIES.get(line["study"])
-        for name in (name for name in line if name in measures and line[name]):
-            ends = line[name], line.get(f"{name}_low"), line.get(f"{name}_high")
-            place = (kind.name, *(line[axis] for axis in kind.axes), name)
-            found[place] = tuple(float(end or line[name]) for end in ends)
-    return found
-
-
-def in_frame(frame) -> Numbers:
-    """The same in a table."""
-    found = {}
-    for line in frame[frame.value.notna()].to_dict("records"):
-        axes = (str(line[axis]) for axis in STUDIES.get(line["study"]).axes)
-        # Where there is no interval, as of two seeds with one value.
-        ends = (line["value"] if math.isnan(line[end]) else line[end] for end in ("low", "high"))
-        found[line["study"], *axes, line["measure"]] = (line["value"], *ends)
-    return found
-
-
-def test_the_numbers_of_a_report_are_in_its_table_to_the_last_digit(summary):
-    told = in_csv(summary)
-    assert {study for study, *_ in told} == {"gradient", "training", "weights", "objective"}
-    assert in_frame(summary.tables.estimates) == told
-
-
-def test_a_row_that_lacks_a_seed_has_no_number_and_says_why(summary):
-    frame = summary.tables.estimates
+def test_the_numbers_of_a_report_are_in_its_csv_to_the_last_digit(report):
+    frame = report.tables.estimates
+    lines = csv.DictReader(io.StringIO(rendered(report, "csv")))
+    by_row = {(line["study"], line["row"]): line for line in lines}
+    numbers = frame[frame.value.notna()]
+    assert {*numbers.study} == {"gradient", "training", "weights", "objective"}
+    for number in numbers.to_dict("records"):
+        line, measure = by_row[number["study"], number["row"]], number["measure"]
+        assert float(line[measure]) == number["value"]
+        for end in ("low", "high") if number["about"] != "exact" else ():
+            text = line[f"{measure}_{end}"]
+            assert float(text) == number[end] if text else math.isnan(number[end])
     (line,) = frame[frame.status == "incomplete"].to_dict("records")
     assert line["seeds_finished"] == 2
     assert line["reason"] == "incomplete: 2 of 3 seeds finished"
     assert math.isnan(line["value"])
-    # Whole numbers stay whole where a kind has no such axis.
+    # Whole numbers stay whole in a table with missing values.
     assert {str(frame[axis].dtype) for axis in ("n", "k", "stage")} == {"Int64"}
     assert frame[frame.study == "training"].stage.isna().all()
 
@@ -93,10 +68,15 @@ def test_a_cell_has_the_numbers_of_a_report_on_its_seed_alone(undisturbed):
     frame = maxk_lab.load(undisturbed)
     run = RunDirectory(undisturbed)
     spec = run.spec()
-    alone = make_plan(spec.model_copy(update={"seeds": (1,)}))
-    told = in_csv(read_report(run, alone))
-    assert told
-    assert in_frame(frame[frame.seed == 1]) == told
+    alone = read_report(run, make_plan(spec.model_copy(update={"seeds": (1,)}))).tables.estimates
+    # A proxy is no number of a cell.
+    columns = [name for name in frame if name in alone]
+    assert {*NUMBER} < {*columns}
+    tables = [
+        table[columns].sort_values(["study", "row", "measure"], ignore_index=True)
+        for table in (frame[frame.seed == 1], alone[alone.proxy.isna()])
+    ]
+    pd.testing.assert_frame_equal(*tables, check_exact=True)
     assert set(frame.status) == {"done"}
     assert list(dict.fromkeys(frame.cell)) == [cell.id for cell in make_plan(spec).cells]
     with_ends = frame[frame.low.notna()]
@@ -104,59 +84,48 @@ def test_a_cell_has_the_numbers_of_a_report_on_its_seed_alone(undisturbed):
     assert set(with_ends[with_ends.study == "weights"].about) == {"exact"}
 
 
-@pytest.fixture
-def torn(undisturbed, tmp_path: Path) -> tuple[Path, dict[str, str]]:
-    """A copy of the run with a cell of each state; and the cells by their states."""
+def test_a_cell_without_a_result_is_a_line_with_its_state(undisturbed, tmp_path):
     root = tmp_path / "torn"
     shutil.copytree(undisturbed, root)
     run = RunDirectory(root)
-    ids = {state: run.ids()[i] for i, state in enumerate(("missing", "unreadable", "failed"))}
-    record = run.read(ids["failed"])
-    run.write(replace(record, status="failed", metrics=None, error="Traceback\nValueError: no"))
-    forget(root, ids["missing"])
-    damage(root, ids["unreadable"])
-    return root, ids
-
-
-def test_a_cell_without_a_result_is_a_line_with_its_state(torn):
-    root, ids = torn
+    missing, unreadable, failed = run.ids()[:3]
+    error = "Traceback\nValueError: no"
+    run.write(replace(run.read(failed), status="failed", metrics=None, error=error))
+    forget(root, missing)
+    damage(root, unreadable)
     with pytest.warns(maxk_lab.LabWarning, match=r"jsonl:\d+: unreadable record: its checksum"):
-        frame = maxk_lab.load(root)
-    without = frame[frame.status != "done"].set_index("cell")
-    states = {"missing": "missing", "unreadable": "missing", "failed": "failed"}
-    assert without.status.to_dict() == {ids[name]: state for name, state in states.items()}
-    assert without.reason[ids["failed"]] == "ValueError: no"
-    assert without.measure.isna().all()
-    assert without.value.isna().all()
-    assert set(maxk_lab.load(root, failed=False).status) == {"done"}
-
-
-def test_several_runs_are_told_apart_by_a_column(undisturbed, torn):
-    root, _ = torn
-    frame = maxk_lab.load([undisturbed, root], over="seeds")
+        frame = maxk_lab.load([undisturbed, root])
     assert list(frame.columns[:2]) == ["run", "study"]
     assert set(frame.run) == {"run", "torn"}
-    again = maxk_lab.load([str(undisturbed), undisturbed])
-    assert set(again.run) == {str(undisturbed)}
+    without = frame[frame.status != "done"].set_index("cell")
+    states = {missing: "missing", unreadable: "missing", failed: "failed"}
+    assert without.status.to_dict() == states
+    assert without.reason[failed] == "ValueError: no"
+    assert without.measure.isna().all()
+    assert without.value.isna().all()
+    with pytest.warns(maxk_lab.LabWarning, match="unreadable record"):
+        assert set(maxk_lab.load(root, failed=False).status) == {"done"}
+    twice = maxk_lab.load([str(undisturbed), undisturbed], over="seeds")
+    assert set(twice.run) == {str(undisturbed)}
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("wrong", "message"),
     [
         ({"run": "no such"}, "no run"),
+        ({"run": []}, "run must be one run or several, got an empty list"),
         ({"over": "seed"}, "over must be one of 'cells', 'seeds', got 'seed'"),
         ({"level": 95}, "level must be a number between 0 and 1"),
         ({"run": 3}, "a run is its name, folder or bundle, got 3"),
     ],
 )
-def test_a_mistake_is_told(tmp_path: Path, asked, said):
-    with pytest.raises(LabError, match=said):
-        maxk_lab.load(**{"run": "x", "results": tmp_path} | asked)
+def test_a_wrong_argument_is_refused(tmp_path, wrong, message):
+    with pytest.raises(LabError, match=message):
+        maxk_lab.load(**{"run": "x", "results": tmp_path} | wrong)
 
 
-def test_nothing_heavy_is_imported_before_it_is_used():
-    code = (
-        "import sys, maxk_lab; assert 'load' in dir(maxk_lab); maxk_lab.load; print(*sys.modules)"
-    )
+def test_load_imports_nothing_heavy_before_its_first_call():
+    code = "import sys, maxk_lab; maxk_lab.load; print('load' in dir(maxk_lab), *sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("True ")
     assert {"torch", "pandas", "matplotlib"}.isdisjoint(done.stdout.split())
