@@ -1,30 +1,26 @@
 """The page as a reader sees it: on a desktop and a phone, light and dark, with hostile texts."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import DESKTOP, PHONE, Browser
-from opened_pages import HOSTILE, Open, Pages
+from chromium import DESKTOP, PHONE
+from opened_pages import HOSTILE, Pages
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture(scope="session")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
+def pages(tmp_path_factory):
     return Pages(tmp_path_factory.mktemp("pages"))
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Open]:
+def page(browser):
     """Opens a page; after the test the page has requested nothing and logged no error."""
-    opened: list[Path] = []
+    opened = []
 
-    def open_page(path: Path, **settings: Any) -> Browser:
+    def open_page(path, **settings: Any):
         opened.append(path)
         browser.open(path, **settings)
         return browser
@@ -34,9 +30,9 @@ def page(browser: Browser) -> Iterator[Open]:
     assert browser.requests() == [path.resolve().as_uri() for path in opened[-1:]]
 
 
-def draw_all(browser: Browser) -> int:
+def draw_all(browser):
     """Scroll through the page until every chart is drawn, and return their number."""
-    count: int = browser.until(
+    count = browser.until(
         """const waiting = document.querySelector(".chart:not([data-state=drawn])");
         waiting?.scrollIntoView();
         return !waiting && document.querySelectorAll(".chart svg").length"""
@@ -44,9 +40,7 @@ def draw_all(browser: Browser) -> int:
     return count
 
 
-def test_the_browser_reports_errors_requests_size_and_colours(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_the_browser_reports_errors_requests_size_and_colours(browser, tmp_path):
     path = tmp_path / "page.html"
     head = "<meta charset=utf-8><meta name=viewport content=width=device-width><title>t</title>"
     wrong = "<script src='http://example.invalid/x.js'></script><script>nothing()</script>"
@@ -60,9 +54,7 @@ def test_the_browser_reports_errors_requests_size_and_colours(
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 @pytest.mark.parametrize("name", ["golden", "small"])
-def test_a_chart_fills_its_card_in_readable_type(
-    page: Open, pages: Pages, name: str, size: tuple[int, int]
-) -> None:
+def test_a_chart_fills_its_card_in_readable_type(page, pages, name, size):
     path = getattr(pages, name)
     assert path.stat().st_size <= 3_000_000
     browser = page(path, size=size)
@@ -87,9 +79,7 @@ def test_a_chart_fills_its_card_in_readable_type(
     assert browser.run("return document.documentElement.scrollWidth <= arguments[0]", size[0])
 
 
-def test_a_chart_is_drawn_when_it_comes_into_view_and_shows_the_numbers_of_a_mark(
-    page: Open, pages: Pages
-) -> None:
+def test_a_chart_is_drawn_when_it_comes_into_view_and_shows_the_numbers_of_a_mark(page, pages):
     from selenium.webdriver import ActionChains
 
     browser = page(pages.small, size=PHONE)
@@ -103,9 +93,7 @@ def test_a_chart_is_drawn_when_it_comes_into_view_and_shows_the_numbers_of_a_mar
     assert all(word in words for word in ("value", "from", "to"))
 
 
-def test_the_answer_comes_first_then_named_figures_and_tables_fold(
-    page: Open, pages: Pages
-) -> None:
+def test_the_answer_comes_first_then_named_figures_and_tables_fold(page, pages):
     browser = page(pages.small)
     headings = browser.run("return [...document.querySelectorAll('h2')].map((h) => h.textContent)")
     assert headings[:2] == ["Answer", "Figures"]
@@ -118,15 +106,13 @@ def test_the_answer_comes_first_then_named_figures_and_tables_fold(
     assert table.is_displayed()
 
 
-def test_the_page_is_dark_on_a_dark_system_and_light_after_a_click(
-    page: Open, pages: Pages
-) -> None:
+def test_the_page_is_dark_on_a_dark_system_and_light_after_a_click(page, pages):
     browser = page(pages.small, dark=True)
 
-    def brightness() -> list[float]:
+    def brightness():
         """Return the brightness of paper, words and labels of axes, from 0 to 1."""
         draw_all(browser)
-        colours: list[float] = browser.run(
+        colours = browser.run(
             """const light = (element, name) => {
               const [r, g, b] = getComputedStyle(element)[name].match(/[\\d.]+/g).map(Number);
               return (r + g + b) / 765 };
@@ -143,7 +129,7 @@ def test_the_page_is_dark_on_a_dark_system_and_light_after_a_click(
     assert max(texts) < 0.25 < 0.75 < paper
 
 
-def test_hostile_texts_are_words(page: Open, pages: Pages) -> None:
+def test_hostile_texts_are_words(page, pages):
     browser = page(pages.hostile, size=PHONE)
     draw_all(browser)
     assert HOSTILE in browser.find("h1").text

@@ -1,12 +1,8 @@
 """What all charts share: only drawable numbers, axes, legends, and files without requests."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
-from pathlib import Path
-from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -28,12 +24,12 @@ INTERVALS = st.just((math.nan, math.nan)) | st.builds(
 LINES = st.lists(st.builds(lambda v, ends: (v, *ends), NUMBERS, INTERVALS), min_size=1, max_size=8)
 
 
-def table(values: Any) -> Any:
+def table(values):
     return pd.DataFrame(values, columns=["value", "low", "high"])
 
 
 @given(LINES, st.booleans())
-def test_every_drawn_number_is_finite_and_on_its_axis(values: Any, log: bool) -> None:
+def test_every_drawn_number_is_finite_and_on_its_axis(values, log):
     data = charts.drawable(table(values), log=log)
     assert len(data) == sum(math.isfinite(value) and (value > 0 or not log) for value, *_ in values)
     low, high = charts.axis_domain(data, log=log, include=[1.0])
@@ -49,7 +45,7 @@ def test_every_drawn_number_is_finite_and_on_its_axis(values: Any, log: bool) ->
         assert row.open == 0 or has_interval
 
 
-def test_an_interval_beyond_the_axis_ends_in_a_triangle() -> None:
+def test_an_interval_beyond_the_axis_ends_in_a_triangle():
     values = table([(1.0, 0.9, 1.1), (2.0, 1.0, math.inf), (3.0, math.nan, math.nan)])
     domain = charts.axis_domain(values)
     assert domain == pytest.approx((0.5, 3.5), abs=0.5)
@@ -65,14 +61,14 @@ def test_an_interval_beyond_the_axis_ends_in_a_triangle() -> None:
 
 
 @given(st.floats(1e-12, 1e12), st.floats(1.01, 1e9))
-def test_a_logarithmic_axis_has_few_ticks(low: float, times: float) -> None:
+def test_a_logarithmic_axis_has_few_ticks(low, times):
     ticks = charts.log_ticks([low, low * times])
     assert len(ticks) <= 6
     assert all(low <= tick <= low * times for tick in ticks)
     assert times < 10 or ticks
 
 
-def test_no_two_series_have_the_same_colour_and_shape() -> None:
+def test_no_two_series_have_the_same_colour_and_shape():
     names = [f"method {index}" for index in range(len(charts.COLOURS) * len(charts.SHAPES))]
     assert len(set(legend_of(names).values())) == len(names)
     assert len(set(legend_of(names[:5], charts.ordered(5)).values())) == 5
@@ -80,7 +76,7 @@ def test_no_two_series_have_the_same_colour_and_shape() -> None:
     assert color["domain"] == shape["domain"] == names
 
 
-def figure(panels: int, data: Any = None) -> Figure:
+def figure(panels, data=None):
     """Return a figure of equal panels."""
     color, shape = series(legend_of(["a"]))
     values = alt.Data(values=[{"x": 1, "y": 2, "series": "a"}]) if data is None else data
@@ -90,9 +86,7 @@ def figure(panels: int, data: Any = None) -> Figure:
 
 
 @pytest.mark.parametrize("panels", [1, 3, 4])
-def test_files_are_reproducible_and_a_pdf_is_as_wide_as_a_column(
-    tmp_path: Path, panels: int
-) -> None:
+def test_files_are_reproducible_and_a_pdf_is_as_wide_as_a_column(tmp_path, panels):
     png, svg, pdf = figure(panels).write(tmp_path)
     assert [path.name for path in (png, svg, pdf)] == ["one.png", "one.svg", "one.pdf"]
     picture = png.read_bytes()
@@ -104,18 +98,18 @@ def test_files_are_reproducible_and_a_pdf_is_as_wide_as_a_column(
         assert figure(panels).write(tmp_path)[0].read_bytes() == picture
 
 
-def test_a_notebook_gets_all_panels_as_one_chart_with_any_number_of_rows() -> None:
+def test_a_notebook_gets_all_panels_as_one_chart_with_any_number_of_rows():
     data = pd.DataFrame({"x": range(5001), "y": 0, "series": "a"})
     assert len(rows(figure(1, data))) == 5001
     assert len(figure(2).chart.to_dict(validate=False)["concat"]) == 2
 
 
-def test_nothing_is_fetched(tmp_path: Path) -> None:
+def test_nothing_is_fetched(tmp_path):
     with pytest.raises(ValueError, match=r"example\.invalid"):
         figure(1, "http://example.invalid/data.json").write(tmp_path)
 
 
-def test_the_theme_is_valid_vega_lite_without_small_type() -> None:
+def test_the_theme_is_valid_vega_lite_without_small_type():
     config = charts.theme(ink="currentColor", background="transparent")
     spec = figure(2).spec(200, 2) | {"config": config}
     alt.Chart.from_dict(spec)

@@ -1,11 +1,8 @@
 """Every format shows text from sweep files and records, and no such text has an effect."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from compiled_charts import marks, texts
@@ -33,7 +30,7 @@ CONTROLS = "a\x1b[2J\x1b]0;x\x07b\x9b1m\r\x08\u202ec\u2066\u2028d\ud800\x00\x7f\
 ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def parsed(markdown: str) -> tuple[set[str], str]:
+def parsed(markdown):
     """Return the types of all parts of a Markdown text, and the words that a reader sees."""
     types, words = set(), ""
     for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(markdown):
@@ -45,7 +42,7 @@ def parsed(markdown: str) -> tuple[set[str], str]:
 
 
 @given(TEXTS)
-def test_markdown_shows_any_text_unchanged(text: str) -> None:
+def test_markdown_shows_any_text_unchanged(text):
     allowed = {"paragraph_open", "paragraph_close", "inline", "text", "text_special", "code_inline"}
     escaped = as_markdown(text)
     types, words = parsed(escaped)
@@ -60,7 +57,7 @@ def test_markdown_shows_any_text_unchanged(text: str) -> None:
     assert {"link_open", "image", "html_inline", "heading_open"}.isdisjoint(types)
 
 
-def test_formats_escape_what_acts_and_nothing_else() -> None:
+def test_formats_escape_what_acts_and_nothing_else():
     for text, markdown in {
         "12.3 [11.0, 13.9]": "12.3 [11.0, 13.9]",
         "-1.5": "-1.5",
@@ -90,7 +87,7 @@ def test_formats_escape_what_acts_and_nothing_else() -> None:
         assert as_latex(text) == latex
 
 
-def test_control_characters_are_spelled_out() -> None:
+def test_control_characters_are_spelled_out():
     spelled = visible(CONTROLS)
     assert spelled == (
         "a\\x1b[2J\\x1b]0;x\\x07b\\x9b1m\\r\\x08\\u202ec\\u2066\\u2028d\\ud800\\x00\\x7f\\ufeff"
@@ -104,14 +101,14 @@ def test_control_characters_are_spelled_out() -> None:
 
 
 @given(st.text(st.characters(codec=None), max_size=30))
-def test_no_control_character_is_left_in_any_text(text: str) -> None:
+def test_no_control_character_is_left_in_any_text(text):
     spelled = visible(text)
     spelled.encode("utf-8")
     assert not ACTING.search(spelled)
 
 
 @pytest.fixture(scope="module")
-def hostile(lab: Any) -> Any:
+def hostile(lab):
     """A report with hostile texts only, and its charts."""
     text = f"# [x](javascript:y) ![i](http://h/x) $\\frac{{$ =1 {CONTROLS}"
     cells = lab.cells(baselines=("none", "centred", "subloo"), ns=(8,), ks=(2,))
@@ -123,7 +120,7 @@ def hostile(lab: Any) -> Any:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_report_shows_hostile_texts(hostile: Any, format: str) -> None:
+def test_a_report_shows_hostile_texts(hostile, format):
     text = rendered(hostile, format)
     text.encode("utf-8")
     assert not ACTING.search(text)
@@ -132,7 +129,7 @@ def test_a_report_shows_hostile_texts(hostile: Any, format: str) -> None:
         assert {"link_open", "html_inline"}.isdisjoint(parsed(text)[0])
 
 
-def test_no_text_of_a_run_is_an_expression_of_a_chart(hostile: Any) -> None:
+def test_no_text_of_a_run_is_an_expression_of_a_chart(hostile):
     assert [figure.name for figure in hostile.charts] == ["variance", "snr"]
     for figure in hostile.charts:
         spec = figure.spec(600, 1)

@@ -1,22 +1,18 @@
 """The report as a page: a file that requests nothing, with texts that are never markup."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 
 from maxk_lab.execution.record import Record
-from maxk_lab.reports.document import Block, marked
+from maxk_lab.reports.document import marked
 from maxk_lab.reports.formats.html import html, javascript_bundle
 from maxk_lab.reports.formats.render import rendered
-from maxk_lab.reports.report import Report, make_report
+from maxk_lab.reports.report import make_report
 from maxk_lab.visible import visible_line
 
 MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -30,28 +26,28 @@ TAGS = {
 class Parsed(HTMLParser):
     """The elements of a page with their attributes, its scripts, and its words."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__(convert_charrefs=True)
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
+        self.elements = []
+        self.scripts = []
         self.words = ""
         self._inside = ""
         self.feed(text)
 
     @property
-    def tags(self) -> set[str]:
+    def tags(self):
         """The names of all elements."""
         return {tag for tag, _ in self.elements}
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
         self._inside = tag
         self.scripts += [""] * (tag == "script")
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         self._inside = ""
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if self._inside == "script":
             self.scripts[-1] += data
         elif self._inside != "style":
@@ -59,7 +55,7 @@ class Parsed(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def report(lab: Any) -> Report:
+def report(lab):
     """A report with hostile texts and a failed cell."""
     cells = lab.cells(baselines=("none", "centred", "group_mean"), ns=(8,), ks=(1, 2))
     for cell in cells:
@@ -72,11 +68,11 @@ def report(lab: Any) -> Report:
 
 
 @pytest.fixture(scope="module")
-def page(report: Report) -> Parsed:
+def page(report):
     return Parsed(rendered(report, "html"))
 
 
-def texts(blocks: Sequence[Block]) -> Iterator[str]:
+def texts(blocks):
     """Yield every text of the blocks except labels of lines."""
     for block in blocks:
         yield from (block.title, *block.items, *block.caption)
@@ -85,7 +81,7 @@ def texts(blocks: Sequence[Block]) -> Iterator[str]:
         yield from texts(block.folded)
 
 
-def test_the_page_requests_nothing_and_runs_only_its_scripts(page: Parsed) -> None:
+def test_the_page_requests_nothing_and_runs_only_its_scripts(page):
     assert page.tags.isdisjoint(("link", "iframe", "img", "object", "embed", "base", "form"))
     attributes = {name for _, attributes in page.elements for name in attributes}
     assert attributes.isdisjoint(("src", "href"))
@@ -103,7 +99,7 @@ def test_the_page_requests_nothing_and_runs_only_its_scripts(page: Parsed) -> No
     assert len(script.strip().splitlines()) <= 40
 
 
-def test_every_chart_has_one_view_as_wide_as_its_container(page: Parsed) -> None:
+def test_every_chart_has_one_view_as_wide_as_its_container(page):
     specs = json.loads(page.scripts[0])["specs"]
     assert len(specs) > 1
     for spec in specs:
@@ -112,17 +108,17 @@ def test_every_chart_has_one_view_as_wide_as_its_container(page: Parsed) -> None
         assert not any("facet" in str(layer.get("encoding", {})) for layer in spec["layer"])
 
 
-def test_every_text_and_number_of_the_report_is_in_the_page(page: Parsed, report: Report) -> None:
+def test_every_text_and_number_of_the_report_is_in_the_page(page, report):
     words = "".join(page.words.split())
     for text in texts(report.blocks):
         line = re.sub("^(SUPPORTED|UNDECIDED|REFUTED) ", "", visible_line(text))
         assert "".join(line.split()) in words
 
 
-def test_a_ratio_to_the_lowest_variance_is_named_a_ratio(report: Report) -> None:
+def test_a_ratio_to_the_lowest_variance_is_named_a_ratio(report):
     """The page once showed it as "mean variance"."""
     tables = [block for folded in report.blocks for block in folded.folded]
-    shown: dict[str, set[str]] = {}
+    shown = {}
     for table in tables:
         for column, *texts in zip((c.heading for c in table.columns), *table.rows, strict=True):
             shown.setdefault(column, set()).update(texts)
@@ -132,7 +128,7 @@ def test_a_ratio_to_the_lowest_variance_is_named_a_ratio(report: Report) -> None
     assert shown["over lowest"] - {""} == ratios
 
 
-def test_no_text_of_a_run_is_markup(page: Parsed, report: Report) -> None:
+def test_no_text_of_a_run_is_markup(page, report):
     assert page.tags - Parsed(html(make_report([], [], name="x", description="x"))).tags <= TAGS
     text = html(report)
     assert text == html(report)
@@ -141,7 +137,7 @@ def test_no_text_of_a_run_is_markup(page: Parsed, report: Report) -> None:
     assert "\\x1b[2J{{ 7 * 7 }}" in page.words
 
 
-def test_a_run_without_records_is_a_page_without_tables_and_charts() -> None:
+def test_a_run_without_records_is_a_page_without_tables_and_charts():
     page = Parsed(rendered(make_report([], [], name="empty"), "html"))
     assert json.loads(page.scripts[0])["specs"] == []
     assert "No cells are planned." in page.words

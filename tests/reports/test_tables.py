@@ -54,26 +54,6 @@ def test_every_column_is_documented_and_has_the_same_name_in_every_reader(report
     assert {*estimates.columns} - {*NUMBER} <= {*names}
 
 
-def test_every_format_has_the_same_numbers(report):
-    (row,) = (
-        row
-        for row in report.studies["gradient"].rows
-        if (row.key.baseline, row.key.stage, row.key.n) == ("centred", 200, 8)
-    )
-    variance = row.intervals["variance"]
-    for format, options in (("terminal", {"width": 200, "full": True}), ("markdown", {})):
-        assert compact(variance) in rendered(report, format, **options)
-    (in_json,) = (
-        line
-        for line in json.loads(rendered(report, "json"))["estimates"]
-        if (line["row"], line["measure"]) == (row.key.path, "variance")
-    )
-    (in_csv,) = (line for line in csv_lines(report) if line["row"] == row.key.path)
-    for column, ending in (("value", ""), ("low", "_low"), ("high", "_high")):
-        value = getattr(variance, column)
-        assert in_json[column] == float(in_csv[f"variance{ending}"]) == value
-
-
 def test_the_verdicts_of_rows_are_those_of_the_comparisons(report):
     table = wide(report.tables)
     best = report.tables.comparisons.query("family == 'best'").set_index("row").verdict

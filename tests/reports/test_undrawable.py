@@ -1,7 +1,5 @@
 """Figures of numbers that have no place on a logarithmic axis, and figures that fail."""
 
-from __future__ import annotations
-
 import math
 import warnings
 
@@ -87,7 +85,7 @@ def test_a_figure_that_fails_is_named_and_all_others_are_drawn(lab, tmp_path, mo
     monkeypatch.setattr("maxk_lab.studies.exact.charts.charts", broken)
     cells = lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,))
     report = make_report(cells, map(lab.record, cells), name="it")
-    failures: list[str] = []
+    failures = []
     paths = write_report(report, tmp_path, ["markdown"], failed=failures.append)
     assert failures[:2] == [
         f"the figures of the {kind} study could not be drawn: KeyError: 'nothing'"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ import maxk_lab
 from maxk_lab.errors import LabError
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import make_plan
+from maxk_lab.reports.document import compact
 from maxk_lab.reports.formats.render import rendered
 from maxk_lab.reports.report import make_report, read_report
 from maxk_lab.reports.tables import NUMBER
@@ -43,18 +45,28 @@ def report(lab):
     return make_report([*gradient, *training, *weights, *objective], records, name="it")
 
 
-def test_the_numbers_of_a_report_are_in_its_csv_to_the_last_digit(report):
+def test_every_format_has_the_numbers_of_the_table_to_the_last_digit(report):
     frame = report.tables.estimates
-    lines = csv.DictReader(io.StringIO(rendered(report, "csv")))
-    by_row = {(line["study"], line["row"]): line for line in lines}
     numbers = frame[frame.value.notna()]
     assert {*numbers.study} == {"gradient", "training", "weights", "objective"}
+    by_row = {
+        (line["study"], line["row"]): line
+        for line in csv.DictReader(io.StringIO(rendered(report, "csv")))
+    }
+    by_measure = {
+        (line["study"], line["row"], line["measure"]): line
+        for line in json.loads(rendered(report, "json"))["estimates"]
+    }
     for number in numbers.to_dict("records"):
-        line, measure = by_row[number["study"], number["row"]], number["measure"]
-        assert float(line[measure]) == number["value"]
+        place, measure = (number["study"], number["row"]), number["measure"]
+        in_csv, in_json = by_row[place], by_measure[*place, measure]
+        assert in_json["value"] == float(in_csv[measure]) == number["value"]
         for end in ("low", "high") if number["about"] != "exact" else ():
-            text = line[f"{measure}_{end}"]
+            text = in_csv[f"{measure}_{end}"]
             assert float(text) == number[end] if text else math.isnan(number[end])
+    variance = compact(report.studies["gradient"].rows[0].intervals["variance"])
+    assert variance in rendered(report, "markdown")
+    assert variance in rendered(report, "terminal", width=200, full=True)
     (line,) = frame[frame.status == "incomplete"].to_dict("records")
     assert line["seeds_finished"] == 2
     assert line["reason"] == "incomplete: 2 of 3 seeds finished"
