@@ -51,11 +51,10 @@ def test_intervals_cover_or_are_withheld(population):
     [
         (MILD, Design(1, 16, 4), ""),
         (HEAVY, Design(1, 16, 16), ""),
-        (NORMS_APART, Design(1, 16, 16), ""),
         (NORMS_APART, Design(1, 16, 16), "cell 1"),
         (FAR_APART, Design(1, 4, 64), ""),
     ],
-    ids=["four groups", "heavy", "norms apart", "against a reference", "four instances"],
+    ids=["four groups", "heavy", "against a reference", "four instances"],
 )
 def test_of_twelve_unbiased_cells_any_is_called_biased_at_most_as_often_as_said(
     population, design, judge
@@ -75,13 +74,9 @@ def test_a_bias_is_found_as_often_as_is_printed():
 
 def test_a_star_is_seldom_on_the_wrong_side_and_mostly_on_the_right_one():
     repetitions = 120
-    rows = list(intervals.stars(repetitions, [MILD], [Design(1, 64, 16)], differs=[1.0, 2.0]))
-    wrong = [row for row in rows if row.statistic == "wrong star"]
-    right = [row for row in rows if row.statistic == "right star"]
-    assert len(wrong) == len(right) == 2
-    for row in wrong:
-        assert row.covered <= at_most(intervals.WRONG, repetitions), row
-    assert right[0].covered >= at_least(0.65, repetitions), right[0]
+    wrong, right = intervals.stars(repetitions, [MILD], [Design(1, 64, 16)], differs=[1.0])
+    assert wrong.covered <= at_most(intervals.WRONG, repetitions), wrong
+    assert right.covered >= at_least(0.65, repetitions), right
 
 
 def test_estimators_unbiased_by_proof_seldom_look_biased_in_pools_of_real_policies():
@@ -137,17 +132,17 @@ def test_seeds_are_named_as_apart_as_often_as_said():
 
 def test_winners_are_named_by_chance_no_more_often_than_said():
     """Of rows whose seeds are bell-shaped; where one has another shape, as a list itself says."""
-    # Without the correction for rivals 36 % to 52 %: 100 studies show that in all but 1e-4.
-    repetitions = 100
+    # Without the correction for rivals 36 % to 52 %: 80 studies show that in all but 1e-4.
+    repetitions = 80
     for row in trainings.of_winners(repetitions):
         alike = row.regime.endswith("2 K")
         assert row.covered <= at_most(row.nominal if alike else 0.13, repetitions), row
 
 
 def test_seeds_alone_make_two_runs_seldom_better_or_worse():
-    rows = list(trainings.of_other_seeds(400))
+    rows = list(trainings.of_other_seeds(250))
     assert len(rows) == 20
     for row in rows:
-        assert row.covered <= at_most(row.nominal, 400), row
+        assert row.covered <= at_most(row.nominal, 250), row
     assert all(row.covered == 0 for row in rows if " 3 seeds" in row.regime)
     assert any(row.covered > 0.02 for row in rows)
