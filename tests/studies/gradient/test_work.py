@@ -1,19 +1,19 @@
-"""The work of gradient studies: the same bytes for any workers, cache or break."""
+"""The work of gradient studies: the same bytes with any cells, cache or interruption."""
 
 import json
+import sys
 
 import pytest
+from sweep_files import measured_here
 
 from maxk_lab import leaving
-from maxk_lab.execution.records import RunDirectory
-from maxk_lab.execution.run import Run, execute
 from maxk_lab.planning.plan import make_plan
-from maxk_lab.studies.gradient.work import measure as measure_unit
+from maxk_lab.studies.gradient.work import measure
 from maxk_lab.sweep_file.load import load_spec
 
 SWEEP = """\
 name: small
-seeds: [0, 1]
+seeds: [0]
 environment: {name: bandit, arms: 5}
 gradient:
   stages: [0, 4]
@@ -21,135 +21,94 @@ gradient:
   instances: 3
   pool: 64
   partitions: 2
-  grid: {estimator: maxk, baseline: BASELINES, n: [4], k: [2]}
-tracking: {wandb: disabled}
-"""
-LLM = """\
-name: llm
-seeds: [0]
-environment:
-  {name: toy_llm, task: deceptive, vocab_size: 5, max_length: 3, prompt_length: 3,
-   rewards: ["rewards_by_code:by_code"]}
-policy: {embed_dim: 8, num_layers: 1, num_heads: 1}
-gradient: {instances: 2, pool: 16, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}
-tracking: {wandb: disabled}
+  grid: {estimator: maxk, baseline: [none, centred], n: [4], k: [2]}
 """
 
 
 @pytest.fixture
-def spec(tmp_path):
-    def load(baselines="[none, centred]"):
+def plan_of(tmp_path):
+    def plan(*overrides, environment="bandit, arms: 5"):
         path = tmp_path / "small.yaml"
-        path.write_text(SWEEP.replace("BASELINES", baselines))
-        return load_spec(path, [])
+        path.write_text(SWEEP.replace("bandit, arms: 5", environment))
+        return make_plan(load_spec(path, overrides))
 
-    return load
-
-
-def metrics(spec, run):
-    return {
-        cell.id: json.dumps(run.read(cell.id).metrics, sort_keys=True)
-        for cell in make_plan(spec).cells
-    }
+    return plan
 
 
-@pytest.mark.slow
-@pytest.mark.deep
-def test_workers_cache_and_more_baselines_change_no_byte(spec, tmp_path):
-    one, two = RunDirectory(tmp_path / "one"), RunDirectory(tmp_path / "two")
-    assert len(execute(Run(make_plan(spec()), one), jobs=1).done) == 8
-    # The other way round: more baselines at once, in another order, with two workers.
-    more = make_plan(spec("[subloo, centred, none]"))
-    assert len(execute(Run(more, two), jobs=2).done) == 12
-    expected = metrics(spec("[subloo, centred, none]"), two)
-    assert metrics(spec(), one).items() <= expected.items()
-    # A baseline that is added later is measured from the cached pools, without a rollout.
-    events = []
-    more = execute(
-        Run(make_plan(spec("[none, centred, subloo]")), one),
-        on_event=lambda name, payload: events.append((name, payload)),
-    )
-    assert (len(more.done), len(more.reused)) == (4, 8)
-    assert not [payload for name, payload in events if payload.get("phase") in ("warmup", "scores")]
-    assert metrics(spec("[none, centred, subloo]"), one) == expected
+def test_cache_and_more_baselines_change_no_byte(plan_of, tmp_path):
+    """A baseline that is added later is measured from the cached pools, without a rollout."""
+
+    def metrics(baselines, cache):
+        events, cells = [], {}
+        for unit in plan_of(f"gradient.grid.baseline=[{baselines}]").units:
+            cells |= measured_here(unit, cache, lambda name, payload: events.append(name))
+        return {cell: json.dumps(numbers) for cell, numbers in cells.items()}, {*events}
+
+    expected, _ = metrics("subloo, centred, none", None)
+    first, drawn = metrics("none, centred", tmp_path)
+    later, reused = metrics("none, centred, subloo", tmp_path)
+    assert later == expected
+    assert first.items() < expected.items()
+    assert (drawn, reused) == ({"warmup", "scores", "cells"}, {"cells"})
 
 
-@pytest.mark.slow
-@pytest.mark.deep
-def test_forced_cells_are_measured_with_the_code_of_today(tmp_path, monkeypatch):
-    """The names of pools do not tell the code of a reward."""
+def test_a_pool_of_older_code_is_not_reused(plan_of, tmp_path, monkeypatch):
+    """The name of a cached pool depends on the user's code."""
     monkeypatch.chdir(tmp_path)
-    reward = "def by_code(prompts, completions, **columns): return [{} for one in completions]"
-    (tmp_path / "rewards_by_code.py").write_text(reward.format("float(len(one))"))
-    (tmp_path / "llm.yaml").write_text(LLM)
-    wanted = load_spec(tmp_path / "llm.yaml", [])
-    plan, run, fresh = make_plan(wanted), RunDirectory("run"), RunDirectory("fresh")
-    execute(Run(plan, run))
-    before = metrics(wanted, run)
-    (tmp_path / "rewards_by_code.py").write_text(reward.format("7.0 * one.count('a') - len(one)"))
-    execute(Run(plan, run), force=True)
-    execute(Run(plan, fresh))
-    assert metrics(wanted, run) == metrics(wanted, fresh) != before
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def metrics(factor, cache):
+        code = f"def by_code(x):\n    return {factor} * x[..., 0]\n"
+        (tmp_path / "rewards_by_code.py").write_text(code)
+        sys.modules.pop("rewards_by_code", None)
+        gaussian = "gaussian, reward: 'rewards_by_code:by_code'"
+        (unit,) = plan_of("gradient.stages=0", environment=gaussian).units
+        return measured_here(unit, cache)
+
+    older, expected = metrics(1.5, tmp_path), metrics(70.5, None)
+    assert metrics(70.5, tmp_path) == expected
+    assert [each["value"] for each in older.values()] != [e["value"] for e in expected.values()]
 
 
-def test_enumerated_and_sampled_cells_share_a_pool(tmp_path):
-    unit = {
-        "environment": {"name": "bandit", "arms": 4, "reward_shift": 0.0},
-        "policy": {"init_std": 0.5, "dtype": "float64"},
-        "warmup": {},
-        "stage": 0,
-        "seed": 0,
-        "instances": 12,
-        "pool": 64,
-    }
-    axes = {"estimator": "reinforce", "baseline": "eob", "n": 4, "k": 1, "partitions": 1}
-    drawn = []
+def test_enumerated_and_sampled_cells_share_a_pool(plan_of, tmp_path):
+    unit = plan_of("gradient.stages=0").units[0].as_dict()
+    axes = {"id": "c", "estimator": "reinforce", "baseline": "eob", "n": 4, "k": 1, "partitions": 1}
+    events = []
 
-    def measured(asked):
-        cells = [{"id": "c"} | axes | asked]
-        found = measure_unit(
-            unit | asked, cells, cache=tmp_path, event=lambda name, payload: drawn.append(name)
+    def measured(**settings):
+        cells = measure(
+            unit | settings,
+            [axes | settings],
+            cache=tmp_path,
+            event=lambda name, payload: events.append(name),
         )
-        return dict(found)["c"]
+        return dict(cells)["c"]
 
-    sampled, enumerated, again = measured({}), measured({"complete": True}), measured({})
-    assert drawn.count("scores") == 12
-    assert len(list(tmp_path.glob("pool-*"))) == 1
+    sampled, enumerated, again = measured(), measured(complete=True), measured()
+    assert (events.count("scores"), len(list(tmp_path.glob("pool-*")))) == (3, 1)
     assert (sampled["against"], enumerated["against"]) == ("exact", "complete")
     assert sampled == again
     assert sampled["proxies"] == enumerated["proxies"]
     json.dumps(enumerated, allow_nan=False)
 
 
-class Watcher:
-    """Asks to leave as soon as a number of steps has been told."""
+def test_a_warm_up_that_is_interrupted_resumes_to_the_same_bytes(plan_of, tmp_path, monkeypatch):
+    unit = plan_of().units[1]
+    assert unit.stage == 4
 
-    def __init__(self, steps):
-        self.steps = steps
+    def measured(cache, most):
+        """The metrics and the number of steps, left after `most` steps."""
+        steps = []
+        monkeypatch.setattr(leaving, "_checks", [lambda: len(steps) >= most])
+        metrics = measured_here(
+            unit, cache, lambda name, payload: steps.extend([name] * (name == "warmup"))
+        )
+        return json.dumps(metrics), len(steps)
 
-    def leaving(self):
-        return self.steps <= 0
-
-    def event(self, name, payload):
-        self.steps -= name == "warmup"
-
-
-def test_a_warm_up_is_left_and_gone_on_with(spec, tmp_path, monkeypatch):
-    """Its numbers are those of one without a break, wherever that is."""
-    plan = make_plan(spec())
-    unit = next(unit for unit in plan.units if unit.stage == 4)
-    cells = [cell.as_dict() for cell in unit.cells]
-
-    def measured(cache, steps):
-        watcher = Watcher(steps)
-        monkeypatch.setattr(leaving, "_checks", [watcher.leaving])
-        found = measure_unit(unit.as_dict(), cells, cache=cache, event=watcher.event)
-        return json.dumps(list(found)), watcher.steps
-
-    whole, _ = measured(None, 1000)
-    for steps in (1, 2):
+    expected, _ = measured(None, 1000)
+    for most in (1, 2):
         with pytest.raises(leaving.Leaving):
-            measured(tmp_path, steps)
-    kept = sorted(int(path.stem.rpartition("-")[2]) for path in tmp_path.glob("policy-*.pt"))
-    assert kept == [1, 3]
-    assert measured(tmp_path, 1000) == (whole, 999)
+            measured(tmp_path, most)
+    saved = sorted(int(path.stem.rpartition("-")[2]) for path in tmp_path.glob("policy-*.pt"))
+    assert saved == [1, 3]
+    assert measured(tmp_path, 1000) == (expected, 1)
