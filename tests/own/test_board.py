@@ -4,6 +4,7 @@ import re
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -27,12 +28,6 @@ def advantage(rewards: heavy.Tensor, k=1):
     return centred(rewards) / (1 + EPS)
 
 class Trainer(Base):
-    @register
-    def step(self, rewards):
-        with heavy.timer():
-            pass
-        return rewards
-
     def whole(self, batch):
         rewards = heavy.download(batch)
         mean = rewards.mean()
@@ -44,25 +39,17 @@ class Trainer(Base):
 HELPERS = "def centred(rewards):\n    return rewards - rewards.mean()\n"
 
 
-@pytest.fixture
-def source(tmp_path):
-    with zipfile.ZipFile(tmp_path / "trainer-1.0-py3-none-any.whl", "w") as content:
+def test_functions_and_statements_of_methods_come_out_of_a_wheel(tmp_path):
+    wheel = tmp_path / "trainer-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as content:
         content.writestr("trainer/main.py", MAIN)
         content.writestr("trainer/helpers.py", HELPERS)
-    files = ["trainer/main.py", "trainer/helpers.py"]
-    return board.Source(tmp_path / "trainer-1.0-py3-none-any.whl", files)
-
-
-def test_a_function_comes_with_what_it_needs(source):
-    function = source.function("advantage")
-    assert function(torch.tensor([0.0, 2.0]))[1] == pytest.approx(1, rel=1e-3)
-    assert "Trainer" not in source.space
-
-
-def test_statements_of_a_method_run_alone(source):
-    function = source.slice("Trainer.whole", "mean", "advantages")
+    source = board.Source(wheel, ["trainer/main.py", "trainer/helpers.py"])
     rewards = torch.tensor([0.0, 2.0])
-    assert function(rewards=rewards, self=board.types.SimpleNamespace(scale=3)).tolist() == [-3, 3]
+    assert source.function("advantage")(rewards)[1] == pytest.approx(1, rel=1e-3)
+    assert "Trainer" not in source.space
+    statements = source.slice("Trainer.whole", "mean", "advantages")
+    assert statements(rewards=rewards, self=SimpleNamespace(scale=3)).tolist() == [-3, 3]
 
 
 def test_the_board_has_projects_and_expectations():

@@ -34,7 +34,7 @@ def said(*words):
 def test_python(folder):
     mine, *examples = BLOCKS
     (folder / "mine.py").write_text(mine)
-    check = said("check", "mine:advantages", "--k", 4)
+    check = said("check", "mine:advantages", "--k", 2)
     assert check.exit_code == 1
     assert "biased" in check.output
     assert "give each sample a weight of its own" in check.output
@@ -57,7 +57,8 @@ def test_prompts_and_a_model_from_a_folder_of_one_s_own(folder):
     from tiny_model import write
 
     write("tiny")
-    run = said("run", "examples/own_prompts.yaml", "--results", "results")
+    small = ("--set", "gradient.instances=4", "--set", "gradient.pool=32")
+    run = said("run", "examples/own_prompts.yaml", *small, "--results", "results")
     assert run.exit_code == 0, run.output
     report = said("report", "own_prompts", "--results", "results")
     assert "language model" in report.output or "Use " in report.output

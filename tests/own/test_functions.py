@@ -13,61 +13,69 @@ from maxk_lab.own.functions import Caller, load_function
 CENTRED = "def f(rewards, k):\n    return rewards - rewards.mean()\n"
 
 
+FILES = {
+    "here/adv.py": CENTRED,
+    "here/helpers.py": "mean = None\n",
+    **{f"b/{name}.py": CENTRED for name in ("test", "statistics", "trl", "my-adv", "has space")},
+    "b/adv.py": "def f(rewards, k):\n    return rewards * 0 + 1.0\n",
+    "b/helpers.py": "def mean(rewards):\n    return rewards.mean()\n",
+    "b/uses.py": "from helpers import mean\n" + CENTRED.replace("rewards.mean()", "mean(rewards)"),
+    "b/pkg_of_user/__init__.py": "",
+    "b/pkg_of_user/core.py": CENTRED,
+    "b/pkg_of_user/adv.py": "from .core import f\n",
+    "b/syntax.py": "def f(rewards k):\n    return 1\n",
+    "b/raises.py": "import math\n\nmath.sqrt(-1)\n",
+}
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def _folder(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     modules = set(sys.modules)
-    (tmp_path / "here").mkdir()
-    (tmp_path / "here/adv.py").write_text(CENTRED)
-    (tmp_path / "here/helpers.py").write_text("mean = None\n")
-    (tmp_path / "b/pkg_of_user").mkdir(parents=True)
-    for name in ("test", "statistics", "trl", "my-adv", "has space"):
-        (tmp_path / f"b/{name}.py").write_text(CENTRED)
-    (tmp_path / "b/adv.py").write_text("def f(rewards, k):\n    return rewards * 0 + 1.0\n")
-    (tmp_path / "b/helpers.py").write_text("def mean(rewards):\n    return rewards.mean()\n")
-    uses = "from helpers import mean\ndef f(rewards, k):\n    return rewards - mean(rewards)\n"
-    (tmp_path / "b/uses.py").write_text(uses)
-    (tmp_path / "b/pkg_of_user/__init__.py").touch()
-    (tmp_path / "b/pkg_of_user/core.py").write_text(CENTRED)
-    (tmp_path / "b/pkg_of_user/adv.py").write_text("from .core import f\n")
-    (tmp_path / "b/syntax.py").write_text("def f(rewards k):\n    return 1\n")
-    (tmp_path / "b/raises.py").write_text("import math\n\nmath.sqrt(-1)\n")
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path / "here")
-    yield tmp_path
+    yield
     for name in set(sys.modules) - modules:
         del sys.modules[name]
 
 
+@pytest.mark.usefixtures("_folder")
 @pytest.mark.parametrize(
     "file", ["test", "statistics", "trl", "my-adv", "has space", "uses", "pkg_of_user/adv"]
 )
-def test_a_file_is_loaded_by_its_path_whatever_its_name(folder, file):
+def test_a_file_is_loaded_by_its_path_whatever_its_name(file):
     function = load_function(f"../b/{file}.py:f")
     assert function(torch.tensor([0.0, 2.0]), 1).tolist() == [-1, 1]
 
 
-def test_the_file_counts_and_not_a_module_of_its_name(folder):
+@pytest.mark.usefixtures("_folder")
+def test_the_file_counts_and_not_a_module_of_its_name():
     assert load_function("adv:f")(torch.zeros(2), 1).tolist() == [0, 0]
     assert load_function("../b/adv.py:f")(torch.zeros(2), 1).tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("../b/nothing.py:f", "there is no file"),
-        ("../b/adv.py:g", r"has no function 'g'"),
-        ("../b/syntax.py:f", r"SyntaxError: .*\(syntax.py, line 1\)$"),
-        ("../b/raises.py:f", r"ValueError: .*\(raises.py:3\)$"),
-        ("adv", "name a function as module:name or file.py:name"),
-    ],
-)
-def test_what_cannot_be_loaded(folder, path, message):
-    with pytest.raises(LabError, match=message):
-        load_function(path)
+@pytest.mark.usefixtures("_folder")
+def test_what_cannot_be_loaded():
+    for path, message in {
+        "../b/nothing.py:f": "there is no file",
+        "../b/adv.py:g": "has no function 'g'",
+        "../b/syntax.py:f": r"SyntaxError: .*\(syntax.py, line 1\)$",
+        "../b/raises.py:f": r"ValueError: .*\(raises.py:3\)$",
+        "adv": "name a function as module:name or file.py:name",
+    }.items():
+        with pytest.raises(LabError, match=message):
+            load_function(path)
 
 
 async def asynchronous(rewards):
     return rewards - rewards.mean()
+
+
+def in_place(rewards):
+    rewards -= rewards.mean()
+    return list(rewards)
 
 
 def k_by_default(rewards, *, k=7):
@@ -105,6 +113,7 @@ def verl(token_level_rewards, eos_mask, index, config=None):
         (lambda r: [x - r.count(2) for x in r], "rewards", "list"),
         (lambda r, g: (r.view(-1, g) - r.view(-1, g).mean(1)[:, None]).flatten(), "flat", "flat"),
         (asynchronous, "rewards", "[n]"),
+        (in_place, "rewards", "[n]"),
         (k_by_default, "rewards", "[n]"),
         (Estimator(), "rewards", "[n]"),
         (Estimator.compute, "rewards", "[n]"),
@@ -113,8 +122,9 @@ def verl(token_level_rewards, eos_mask, index, config=None):
     ],
 )
 def test_forms_of_a_group(function, signature, form):
-    caller = Caller(function, 1, signature)
-    assert caller.weigh(torch.tensor([0.0, 2.0])).tolist() == [-1, 1]
+    caller, rewards = Caller(function, 1, signature), torch.tensor([0.0, 2.0])
+    assert caller.weigh(rewards).tolist() == [-1, 1]
+    assert rewards.tolist() == [0, 2]
     assert caller.form == form
     if caller.takes_batches:
         groups = torch.tensor([[0.0, 2.0], [5.0, 9.0]])

@@ -161,17 +161,9 @@ RIGHT = {
         prompts(lambda prompt: "q"),
         {None: {1: 10 / 24, 2: 1 - comb(14, 2) / comb(24, 2), 4: 1 - comb(14, 4) / comb(24, 4)}},
     ),
-    "groups of two and four": (
-        [row for i, row in enumerate(rows()) if i % 8 < 6],
-        {None: {1: 2.75 / 6, 2: mean((1 / 2, 1, 0, 1, 5 / 6, 0)), 4: 2 / 3}},
-    ),
     "an evaluation before training": (
         [*rows(step=0), *rows(step=-1, value=lambda r: 0)],
         {None: {k: value / 2 for k, value in CURVE.items()}, -1: {1: 0, 2: 0, 4: 0}, 0: CURVE},
-    ),
-    "a reward that is missing": (
-        [row | {"reward": None if i == 0 else row["reward"]} for i, row in enumerate(rows())],
-        {None: {1: mean((0, 1 / 2, 0, 1, 1 / 2, 1 / 4)), 4: mean((1, 0, 1, 1, 1))}},
     ),
     "steps as texts, interleaved": (
         [row | {"step": step} for row in rows() for step in ("10", "2", "1")],
@@ -284,7 +276,8 @@ def test_what_is_no_log_is_refused(tmp_path):
             audit(tmp_path / name)
 
 
-TEXTS = st.text(st.characters(exclude_categories=()), max_size=3)  # with halves of characters
+# Separators, half a character, digits of other scripts, and ends of lines.
+TEXTS = st.text("a1,;'\"{\n\r\t\0 é٣\ud83d\u2028\U0001f600", max_size=3)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
 NAMES = st.sampled_from(["prompt", "reward", "step", "advantage", "uid", "completion", "x_reward"])
 VALUES = st.recursive(

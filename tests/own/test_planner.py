@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy import stats
 
-from maxk_lab import advantages
+from maxk_lab import advantages, measure
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.method import Method
@@ -48,7 +48,7 @@ def _binomial_groups(p):
     return torch.tensor(rows, dtype=torch.float64)
 
 
-def test_other_rewards_are_averaged_over_all_groups_of_n(tmp_path):
+def test_other_rewards_are_averaged_over_all_groups_of_n():
     """E Σ w² of groups cut out of larger ones, and none larger than the log's."""
     rewards = torch.tensor([[0.5, 1.5, -1.0, 3.0], [0.0, 0.25, 0.5, 2.0]], dtype=torch.float64)
     small = Coherence((1e-9,) * 3, (0.5,) * 3)
@@ -99,72 +99,73 @@ def test_intervals_need_informative_prompts(group, others, informative):
     assert frame.low.isna().all() == (informative == 0)
 
 
-def gaussian_scores(prompts=24, samples=32, width=40, seed=1):
-    rng = np.random.default_rng(seed)
-    scores = rng.standard_normal((prompts, samples, width))
-    rewards = (scores[..., 0] + 0.5 * rng.standard_normal((prompts, samples)) > 0.4).astype(float)
+def gaussian_scores(prompts=24):
+    rng = np.random.default_rng(1)
+    scores = rng.standard_normal((prompts, 32, 40))
+    rewards = (scores[..., 0] + 0.5 * rng.standard_normal((prompts, 32)) > 0.4).astype(float)
     return torch.from_numpy(rewards), torch.from_numpy(scores)
+
+
+@pytest.fixture(scope="module")
+def scores(tmp_path_factory):
+    """A file of rewards and scores."""
+    path = tmp_path_factory.mktemp("scores") / "s.npz"
+    np.savez(path, **dict(zip(("rewards", "scores"), gaussian_scores(), strict=True)))
+    return path
 
 
 def test_measured_coherence_is_that_of_the_scores():
     """R has the correlation ρ with one of D coordinates of ψ: κ = ρ²/D, alike in all prompts."""
     rewards, scores = gaussian_scores(prompts=200)
-    found = coherences(rewards, scores @ scores.mT, scores, (1,))[1]
+    coherence = coherences(rewards, scores @ scores.mT, scores, (1,))[1]
     correlation = np.corrcoef(rewards.flatten(), scores[..., 0].flatten())[0, 1]
-    value, low, high = found.coherence
+    value, low, high = coherence.coherence
     assert low < correlation**2 / 40 < high < 2 * value
-    assert found.between[0] < 0.2
+    assert coherence.between[0] < 0.2
     assert coherences(rewards, scores @ scores.mT, None, (1,))[1].between == (0.5, 0.1, 0.9)
 
 
-def test_an_audit_of_scores_ranks_as_their_measured_variance(tmp_path):
+def test_an_audit_of_scores_ranks_as_their_measured_variance(scores):
     """The audit and the report on the same samples name one baseline."""
-    import maxk_lab
-
-    rewards, scores = gaussian_scores()
-    np.savez(tmp_path / "s.npz", rewards=rewards, scores=scores)
-    found = audit(tmp_path / "s.npz", budget=64, ks=(4,)).plan
-    report = maxk_lab.measure(rewards, scores=scores, n=8, k=4)
-    lowest = found[(found.n == 8)].sort_values("loss").baseline.iloc[0]
+    rows = audit(scores, budget=64, ks=(4,)).plan
+    lowest = rows[rows.n == 8].sort_values("loss").baseline.iloc[0]
+    arrays = np.load(scores)
+    report = measure(arrays["rewards"], scores=arrays["scores"], n=8, k=4)
     assert re.search(rf"^Use +{lowest}\.", str(report), re.MULTILINE)
 
 
-def log_of(path, groups, **columns):
+def log_of(path, groups):
+    """A log of prompts p0, p1, ... whose source is the parity of their number."""
     lines = [
-        {"prompt": prompt, "reward": reward, **{name: f(prompt) for name, f in columns.items()}}
-        for prompt, rewards in groups.items()
+        {"prompt": f"p{i}", "reward": float(reward), "source": i % 2}
+        for i, rewards in enumerate(groups)
         for reward in rewards
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
 
-def test_sources_are_planned_apart_and_scores_replace_the_assumption(tmp_path):
+def test_sources_are_planned_apart_and_scores_replace_the_assumption(tmp_path, scores):
     rng = np.random.default_rng(0)
-    groups = {f"p{i}": (rng.random(8) < 0.1 + 0.8 * (i % 2)).astype(float) for i in range(40)}
-    groups = {prompt: list(map(float, rewards)) for prompt, rewards in groups.items()}
-    path = log_of(tmp_path / "log.jsonl", groups, source=lambda prompt: int(prompt[1:]) % 2)
-    found = audit(path, budget=16, by="source", ks=(1,))
-    assert [*dict.fromkeys(found.plan.source)] == ["all", "0", "1"]
-    assert found.assumption == "assumed: coherence 0.05 (0.005 to 0.5), share between prompts 0.5"
-    assert found.use[0].startswith("Use at all, K = 1: ")
+    path = log_of(tmp_path / "log.jsonl", [rng.random(8) < 0.1 + 0.8 * (i % 2) for i in range(40)])
+    log = audit(path, budget=16, by="source", ks=(1,))
+    assert [*dict.fromkeys(log.plan.source)] == ["all", "0", "1"]
+    assert log.assumption == "assumed: coherence 0.05 (0.005 to 0.5), share between prompts 0.5"
+    assert log.use[0].startswith("Use at all, K = 1: ")
     # Without a baseline, prompts that are nearly always solved have most variance.
-    plain = found.plan[(found.plan.n == 4) & (found.plan.baseline == "none")].set_index("source")
+    plain = log.plan[(log.plan.n == 4) & (log.plan.baseline == "none")].set_index("source")
     assert plain.loss["1"] > 3 * plain.loss["0"]
-    rewards, scores = gaussian_scores()
-    np.savez(tmp_path / "s.npz", rewards=rewards, scores=scores)
-    measured = audit(path, tmp_path / "s.npz", budget=16, ks=(1,))
+    measured = audit(path, scores, budget=16, ks=(1,))
     assert measured.assumption.startswith("scores measured at the ranks of rewards; measured: ")
     with pytest.raises(LabError, match="one file of scores"):
-        audit(path, tmp_path / "s.npz", tmp_path / "s.npz", budget=16)
+        audit(path, scores, scores, budget=16)
 
 
 def test_a_log_without_a_signal_has_no_plan(tmp_path):
-    path = log_of(tmp_path / "log.jsonl", {"a": [1.0] * 4, "b": [0.0] * 4})
-    found = audit(path, budget=16)
-    assert found.plan.empty
-    assert found.use == ()
-    assert isinstance(found.plan, pd.DataFrame)
+    log = audit(log_of(tmp_path / "log.jsonl", [[1.0] * 4, [0.0] * 4]), budget=16)
+    assert isinstance(log.plan, pd.DataFrame)
+    assert log.plan.empty
+    assert log.use == ()
 
 
 @pytest.mark.parametrize("rewards", [(0.0, 1.0, 0.0, 1.0), (0.3, -1.0, 2.0, 0.3)])
@@ -219,38 +220,28 @@ def test_a_plan_with_scores_by_rank_has_the_variance_of_the_scores(binary):
     assert error.median() < 0.5 * (table.none / table.scores - 1).abs().median()
 
 
-def test_halves_too_small_for_a_k_leave_it_to_the_coherence(tmp_path):
+def test_halves_too_small_for_a_k_leave_it_to_the_coherence(tmp_path, scores):
     """Groups of 8 have halves of 4; rewards of 0 and 1 need none."""
-    rng = np.random.default_rng(0)
-    rewards, scores = gaussian_scores()
-    np.savez(tmp_path / "s.npz", rewards=rewards, scores=scores)
-    groups = {f"p{i}": rng.random(8).tolist() for i in range(40)}
-    audited = audit(
-        log_of(tmp_path / "log.jsonl", groups), tmp_path / "s.npz", budget=16, ks=(2, 4)
-    )
-    first, second = audited.assumption.split("; K = ")
-    assert first.startswith(
-        "K = 2: scores measured at the ranks of rewards; measured: share between"
-    )
+    groups = np.random.default_rng(0).random((40, 8))
+    log = audit(log_of(tmp_path / "log.jsonl", groups), scores, budget=16, ks=(2, 4))
+    first, second = log.assumption.split("; K = ")
+    assert first.startswith("K = 2: scores measured at the ranks of rewards; measured: share betw")
     assert second.startswith("4: measured: coherence ")
-    solved = {name: [float(x > 0.5) for x in each] for name, each in groups.items()}
-    audited = audit(
-        log_of(tmp_path / "log.jsonl", solved), tmp_path / "s.npz", budget=16, ks=(2, 4)
-    )
-    assert "coherence" not in audited.assumption
+    log = audit(log_of(tmp_path / "log.jsonl", groups > 0.5), scores, budget=16, ks=(2, 4))
+    assert "coherence" not in log.assumption
 
 
 def test_score_products_are_the_means_over_the_samples_of_bins():
     """Means over bins by hand; failures are in bin 1, successes in 2, and 0 and 3 are empty."""
     rewards, scores = gaussian_scores(prompts=3)
-    found = score_products_by_rank(rewards, scores @ scores.mT, (0.25, 0.5, 1.5))
-    bins = found.bins(mid_ranks(rewards)).numpy()
-    assert found.norms[3] == found.norms[2]
-    assert found.means[3, 0] == found.means[2, 1]
+    by_rank = score_products_by_rank(rewards, scores @ scores.mT, (0.25, 0.5, 1.5))
+    bins = by_rank.bins(mid_ranks(rewards)).numpy()
+    assert by_rank.norms[3] == by_rank.norms[2]
+    assert by_rank.means[3, 0] == by_rank.means[2, 1]
     products = (scores @ scores.mT).numpy()
     for i, j in ((1, 1), (1, 2), (2, 2)):
         pairs = (bins[:, :, None] == i) & (bins[:, None, :] == j)
         pairs &= ~np.eye(bins.shape[1], dtype=bool)
-        assert float(found.means[i, j]) == pytest.approx(products[pairs].mean())
+        assert float(by_rank.means[i, j]) == pytest.approx(products[pairs].mean())
     squares = np.einsum("pii->pi", products)
-    assert float(found.norms[1]) == pytest.approx(squares[bins == 1].mean())
+    assert float(by_rank.norms[1]) == pytest.approx(squares[bins == 1].mean())

@@ -28,26 +28,23 @@ class Tiny(nn.Module):
 TOKENS = torch.randint(7, (5, 4), generator=torch.Generator().manual_seed(1))
 
 
-def log_probs(model, tokens=TOKENS):
-    return model(tokens)[:, :-1].gather(-1, tokens[:, 1:, None]).sum((1, 2))
+def log_probs(model):
+    return model(TOKENS)[:, :-1].gather(-1, TOKENS[:, 1:, None]).sum((1, 2))
 
 
-def exact(model, names):
-    """The per-sample gradients, one backward pass each, [N, P]."""
-    chosen = [one for name, one in model.named_parameters() if name in names]
-    return torch.stack(
-        [
-            torch.cat([g.flatten() for g in torch.autograd.grad(one, chosen, retain_graph=True)])
-            for one in log_probs(model)
-        ]
-    )
+def exact(model, names, values):
+    """The products of the per-sample gradients, one backward pass each, [N, N]."""
+    chosen = [parameter for name, parameter in model.named_parameters() if name in names]
+    rows = [torch.autograd.grad(value, chosen, retain_graph=True) for value in values]
+    psi = torch.stack([torch.cat([g.flatten() for g in gradients]) for gradients in rows])
+    return psi @ psi.T
 
 
 def sketched(model, pattern, dimension, seed=0):
     sketch = GradientSketch(model, parameters=pattern, dimension=dimension, seed=seed)
     with sketch:
-        found = log_probs(model)
-    return sketch, sketch.scores(found)
+        values = log_probs(model)
+    return sketch, sketch.scores(values)
 
 
 @pytest.mark.parametrize(
@@ -56,18 +53,13 @@ def sketched(model, pattern, dimension, seed=0):
 def test_products_are_unbiased_with_the_stated_error(pattern, dimension):
     model, seeds = Tiny(), 400
     sketch, _ = sketched(model, pattern, dimension)
-    psi = exact(model, sketch.parameters)
-    gram = psi @ psi.T
-    found = torch.stack(
-        [
-            (one := sketched(model, pattern, dimension, seed=100 * seed)[1]) @ one.T
-            for seed in range(seeds)
-        ]
-    )
+    gram = exact(model, sketch.parameters, log_probs(model))
+    scores = [sketched(model, pattern, dimension, seed=100 * seed)[1] for seed in range(seeds)]
+    products = torch.stack([each @ each.T for each in scores])
     norms = gram.diagonal()
     bound = ((norms[:, None] * norms + gram.square()) / dimension).sqrt()
-    spread = found.std(0)
-    assert ((found.mean(0) - gram).abs() <= 4.5 * spread / seeds**0.5).all()
+    spread = products.std(0)
+    assert ((products.mean(0) - gram).abs() <= 4.5 * spread / seeds**0.5).all()
     assert (spread <= 1.15 * bound).all()
     assert (spread >= 0.3 * bound).any()
 
@@ -76,8 +68,8 @@ def test_a_sketch_with_a_place_for_itself_each_is_the_gradient():
     """So wide that hardly two entries share a place."""
     model = Tiny()
     sketch, scores = sketched(model, "mix", 2_000_003)
-    psi = exact(model, sketch.parameters)
-    torch.testing.assert_close(scores @ scores.T, psi @ psi.T, rtol=1e-4, atol=1e-5)
+    gram = exact(model, sketch.parameters, log_probs(model))
+    torch.testing.assert_close(scores @ scores.T, gram, rtol=1e-4, atol=1e-5)
 
 
 def test_blocks_of_samples_give_the_same(monkeypatch):
@@ -91,9 +83,9 @@ def test_the_trainings_own_backward_pass_is_unchanged():
     model, other = Tiny(), Tiny()
     sketch = GradientSketch(model, parameters="mix")
     with sketch:
-        found = log_probs(model)
-    sketch.scores(found)
-    found.sum().backward()
+        values = log_probs(model)
+    sketch.scores(values)
+    values.sum().backward()
     log_probs(other).sum().backward()
     for mine, theirs in zip(model.parameters(), other.parameters()):
         torch.testing.assert_close(mine.grad, theirs.grad)
@@ -108,29 +100,27 @@ def test_models_of_transformers():
     model = transformers.GPT2LMHeadModel(config).eval()
     sketch = GradientSketch(model, parameters=r"h\.1\..*(c_fc|c_attn)", dimension=500_009)
     with sketch:
-        logits = model(TOKENS).logits.log_softmax(-1)
-        found = logits[:, :-1].gather(-1, TOKENS[:, 1:, None]).sum((1, 2))
-    chosen = [one for name, one in model.named_parameters() if name in sketch.parameters]
-    psi = torch.stack(
-        [
-            torch.cat([g.flatten() for g in torch.autograd.grad(one, chosen, retain_graph=True)])
-            for one in found
-        ]
-    )
-    scores = sketch.scores(found)
-    torch.testing.assert_close(scores @ scores.T, psi @ psi.T, rtol=2e-2, atol=1e-4)
+        values = log_probs(lambda tokens: model(tokens).logits.log_softmax(-1))
+    gram, scores = exact(model, sketch.parameters, values), sketch.scores(values)
+    torch.testing.assert_close(scores @ scores.T, gram, rtol=2e-2, atol=1e-4)
 
 
 def test_refusals():
     model = Tiny()
-    with pytest.raises(LabError, match="no parameter"):
-        GradientSketch(model, parameters="attention")
-    with pytest.raises(LabError, match=r"norm\.weight, norm\.bias belong to a LayerNorm"):
-        GradientSketch(model, parameters="norm")
     sketch = GradientSketch(model, parameters="mix")
-    with pytest.raises(LabError, match="inside `with sketch:`"):
-        sketch.scores(log_probs(model))
     with sketch:
-        found = log_probs(model)
-    with pytest.raises(LabError, match="5 rows for 3 samples"):
-        sketch.scores(found[:3])
+        values = log_probs(model)
+    for call, message in (
+        (lambda: GradientSketch(model, parameters="attention"), "no parameter"),
+        (
+            lambda: GradientSketch(model, parameters="norm"),
+            r"norm\.weight, norm\.bias belong to a LayerNorm",
+        ),
+        (
+            lambda: GradientSketch(model, parameters="mix").scores(values),
+            "inside `with sketch:`",
+        ),
+        (lambda: sketch.scores(values[:3]), "5 rows for 3 samples"),
+    ):
+        with pytest.raises(LabError, match=message):
+            call()
