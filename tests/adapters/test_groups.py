@@ -73,16 +73,11 @@ def test_types_follow_the_rewards():
 
 def test_a_baseline_that_weighs_by_length_gets_lengths():
     rewards, lengths = torch.rand(2, 6).double(), torch.tensor([[3.0, 1, 4, 1, 5, 9]] * 2).double()
+    pair = {"k": 2, "baseline": "optimal[length]"}
     found = grouped_advantages(
-        rewards.flatten(),
-        [0] * 6 + [1] * 6,
-        k=2,
-        baseline="optimal[length]",
-        lengths=lengths.flatten(),
+        rewards.flatten(), [0] * 6 + [1] * 6, lengths=lengths.flatten(), **pair
     )
-    exact = advantages(
-        rewards, k=2, baseline="optimal[length]", trajectory_weights={"length": lengths}
-    )
+    exact = advantages(rewards, **pair, trajectory_weights={"length": lengths})
     torch.testing.assert_close(found.view(2, 6), 6 * exact)
 
 
@@ -98,28 +93,25 @@ def test_a_curve_of_every_group():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "needs k"),
+        ({"k": None}, "needs k"),
         ({"k": 4}, "2 of 2 groups have 4 samples with a reward or fewer: centred needs"),
-        ({"k": 2, "baseline": "centered"}, "centred"),
-        ({"k": 2, "baseline": "optimal[length]"}, "needs the length of every trajectory"),
-        ({"k": 2, "baseline": "optimal[grad_norm]"}, "needs the gradient of every trajectory"),
-        ({"k": 2, "estimator": "grpo", "baseline": "centred"}, "takes no baseline"),
-        ({"k": 2, "groups": [0, 1]}, "8 rewards need as many groups, got 2"),
-        ({"k": 2, "groups": None}, "one name per sample"),
+        ({"rewards": [None] * 4 + [1.0] * 4}, "1 of 2 groups have 0 samples with"),
+        ({"baseline": "centered"}, "centred"),
+        ({"baseline": "optimal[length]"}, "needs the length of every trajectory"),
+        ({"baseline": "optimal[grad_norm]"}, "needs the gradient of every trajectory"),
+        ({"estimator": "grpo", "baseline": "centred"}, "takes no baseline"),
+        ({"groups": [0, 1]}, "8 rewards need as many groups, got 2"),
+        ({"groups": None}, "one name per sample"),
         ({"k": 0, "small_groups": "zero"}, "whole number of at least 1, got 0"),
         ({"k": 2.0, "small_groups": "zero"}, "whole number of at least 1, got 2.0"),
-        ({"k": 2, "small_groups": "skip"}, "must be raise or zero, got 'skip'"),
-        ({"k": 2, "rewards": [[1.0] * 4] * 2}, "flat"),
-        ({"k": 2, "rewards": ["x"] * 8}, "must be numbers"),
-        ({"k": 2, "rewards": [np.inf] * 8}, "finite"),
-        (
-            {"k": 2, "rewards": [None] * 4 + [1.0] * 4},
-            "1 of 2 groups have 0 samples with",
-        ),
+        ({"small_groups": "skip"}, "must be raise or zero, got 'skip'"),
+        ({"rewards": [[1.0] * 4] * 2}, "flat"),
+        ({"rewards": ["x"] * 8}, "must be numbers"),
+        ({"rewards": [np.inf] * 8}, "finite"),
     ],
 )
 def test_what_cannot_be_right_is_refused(options, words):
-    options = {"rewards": [1.0, 2.0] * 4, "groups": [0] * 4 + [1] * 4} | options
+    options = {"rewards": [1.0, 2.0] * 4, "groups": [0] * 4 + [1] * 4, "k": 2} | options
     with pytest.raises(LabError, match=words.replace("[", r"\[")):
         grouped_advantages(**options)
 

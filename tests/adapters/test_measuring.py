@@ -15,21 +15,21 @@ BANDIT = TinyBandit((0.3, -0.8, 0.5, 0.1), (0.0, 1.0, 2.0, 4.0))
 MODEL = nn.Linear(2, 2)
 
 
-def measured(prompts=512, size=8, begin=2, **options):
-    """The log of samples of a bandit."""
-    chance = torch.softmax(torch.tensor(BANDIT.logits, dtype=torch.float64), 0)
-    generator = torch.Generator().manual_seed(0)
-    arms = torch.multinomial(chance, prompts * size, replacement=True, generator=generator)
-    rewards = torch.tensor(BANDIT.rewards, dtype=torch.float64)[arms].view(prompts, size)
-    scores = BANDIT.scores(1)[0][arms].view(prompts, size, -1)
-    measuring = Measuring(parameters="weight", **options)
-    measuring.begin(size, begin)
+def measured(rewards, scores=None, **options):
+    """The log of rewards [prompts, 8], at K = 2."""
+    measuring = Measuring(**options)
+    measuring.begin(rewards.shape[1], 2)
     return measuring.metrics(rewards, begun=0.0, scores=scores)
 
 
 @pytest.mark.slow
 def test_variances_are_relative_to_the_lowest_of_the_unbiased():
-    found = measured(baselines=["none", "group_mean", "centred", "subloo"])
+    chance = torch.softmax(torch.tensor(BANDIT.logits, dtype=torch.float64), 0)
+    generator = torch.Generator().manual_seed(0)
+    arms = torch.multinomial(chance, 512 * 8, replacement=True, generator=generator).view(512, 8)
+    rewards = torch.tensor(BANDIT.rewards, dtype=torch.float64)[arms]
+    baselines = ["none", "group_mean", "centred", "subloo"]
+    found = measured(rewards, BANDIT.scores(1)[0][arms], parameters="w", baselines=baselines)
     exact = {
         name: BANDIT.trace_variance(4, Method.parse("maxk", name, 2))
         for name in ("none", "centred", "subloo")
@@ -52,47 +52,44 @@ def test_where_the_gradient_cannot_be_told_from_0_there_is_no_signal_to_log():
     generator = torch.Generator().manual_seed(0)
     rewards = torch.rand(16, 8, generator=generator)
     scores = torch.randn(16, 8, 32, generator=generator)  # of which the rewards know nothing
-    measuring = Measuring(parameters="w", baselines=["centred", "subloo"])
-    measuring.begin(8, 2)
-    found = measuring.metrics(rewards, begun=0.0, scores=scores)
+    found = measured(rewards, scores, parameters="w", baselines=["centred", "subloo"])
     assert not [name for name in found if "snr" in name or "relative" in name]
     assert found["maxk/variance_over_lowest/subloo@2"] > 1
 
 
 def test_rewards_alone_give_the_groups_without_signal():
-    measuring = Measuring(k=2)
-    measuring.begin(4, 2)
     rewards = torch.tensor([[1.0, 0, 0, 0], [1, 1, 1, 1], [math.nan, 0, 1, 1]])
-    found = measuring.metrics(rewards, begun=0.0)
-    assert found["maxk/no_signal/centred@2"] == 0.5
-    assert measuring.metrics(rewards[2:], begun=0.0) == {}
+    assert measured(rewards, k=2)["maxk/no_signal/centred@2"] == 0.5
+    assert measured(rewards[2:], k=2) == {}
+
+
+def begun(size, trained_k, **options):
+    return lambda: Measuring(parameters="w", **options).begin(size, trained_k)
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("call", "words"),
     [
-        ({"every": 0}, "every must be a whole number of at least 1, got 0"),
-        ({"every": 2.5}, "got 2.5"),
-        ({"dimension": 0}, "dimension must be"),
-        ({"prompts": 0}, "prompts must be"),
-        ({"n": 0}, "n must be"),
-        ({"k": [4, 0]}, "k must be"),
-        ({"baselines": ["sublo"]}, "did you mean subloo"),
-        ({"parameters": "("}, "not a regular expression"),
+        (lambda: Measuring(every=0), "every must be a whole number of at least 1, got 0"),
+        (lambda: Measuring(every=2.5), "got 2.5"),
+        (lambda: Measuring(dimension=0), "dimension must be"),
+        (lambda: Measuring(prompts=0), "prompts must be"),
+        (lambda: Measuring(n=0), "n must be"),
+        (lambda: Measuring(k=[4, 0]), "k must be"),
+        (lambda: Measuring(baselines=["sublo"]), "did you mean subloo"),
+        (lambda: Measuring(parameters="("), "not a regular expression"),
+        (begun(8, 2, n=5), "two groups of n = 5 must fit"),
+        (begun(4, 2, k=8), "no pair can be measured in groups of n = 2"),
     ],
 )
-def test_what_makes_no_sense_is_refused_when_it_is_made(options, words):
+def test_what_makes_no_sense_or_no_trainer_can_give_is_refused(call, words):
     with pytest.raises(LabError, match=words):
-        Measuring(**options)
+        call()
 
 
-def test_what_a_trainer_cannot_give_is_said_when_it_begins():
-    with pytest.raises(LabError, match="two groups of n = 5 must fit"):
-        Measuring(parameters="w", n=5).begin(8, 2)
-    with pytest.raises(LabError, match="no pair can be measured in groups of n = 2"):
-        Measuring(parameters="w", k=8).begin(4, 2)
+def test_a_pair_that_needs_larger_groups_is_warned_of():
     with pytest.warns(LabWarning, match="measure sample_loo at K = 4, .*larger groups"):
-        Measuring(parameters="w").begin(8, 4)
+        begun(8, 4)()
 
 
 def test_steps_are_those_of_the_trainer_and_each_trainer_begins_anew():

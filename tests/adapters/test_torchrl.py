@@ -69,14 +69,14 @@ def test_lengths_and_missing_returns_are_seen():
 
 
 def test_what_cannot_be_right_is_refused_by_name():
-    with pytest.raises(LabError, match="trajectory_return must be sum, max or mean"):
-        MaxKAdvantage(4, k=2, trajectory_return=None)
-    with pytest.raises(LabError, match="candidate_group_size must be grpo_size, 4"):
-        MaxKAdvantage(4, k=2, candidate_group_size=8)
-    with pytest.raises(LabError, match="K = 4 and n = 4"):
-        MaxKAdvantage(4, k=4)
-    with pytest.raises(LabError, match="needs k"):
-        MaxKAdvantage(4)
+    for options, message in (
+        ({"k": 2, "trajectory_return": None}, "trajectory_return must be sum, max or mean"),
+        ({"k": 2, "candidate_group_size": 8}, "candidate_group_size must be grpo_size, 4"),
+        ({"k": 4}, "K = 4 and n = 4"),
+        ({}, "needs k"),
+    ):
+        with pytest.raises(LabError, match=message):
+            MaxKAdvantage(4, **options)
     with pytest.warns(LabWarning, match="drops groups by their returns"):
         transform = MaxKAdvantage(2, "group", k=1, keep_return_bounds=(0.0, 1.0))
     constant = [trajectory(0, [1.0]), trajectory(0, [1.0])]

@@ -105,14 +105,14 @@ def test_groups_are_those_of_uids_through_the_trainers_configuration_and_functio
 
 def test_what_cannot_be_right_is_refused_by_name():
     rewards, mask, uids = batch()
-    with pytest.raises(LabError, match=r"1 of 4 groups have 2 samples.*K = 3 and n = 2"):
-        ours(rewards, mask, uids, k=3)
-    with pytest.raises(LabError, match=r"algorithm\.maxk_K is none of maxk_k, "):
-        ours(rewards, mask, uids, K=3)
-    with pytest.raises(LabError, match="needs k"):
-        ours(rewards, mask, uids)
-    with pytest.raises(LabError, match="uid"):
-        ours(rewards, mask, None, k=1)
+    for index, options, message in (
+        (uids, {"k": 3}, r"1 of 4 groups have 2 samples.*K = 3 and n = 2"),
+        (uids, {"K": 3}, r"algorithm\.maxk_K is none of maxk_k, "),
+        (uids, {}, "needs k"),
+        (None, {"k": 1}, "uid"),
+    ):
+        with pytest.raises(LabError, match=message):
+            ours(rewards, mask, index, **options)
     config = {"maxk_k": 1, "use_kl_in_reward": True}
     with pytest.warns(LabWarning, match="inside the maximum"):
         core_algos.get_adv_estimator_fn("maxk")(rewards, mask, uids, config)

@@ -20,6 +20,7 @@ from maxk_lab import advantages
 from maxk_lab.cli import app
 from maxk_lab.cli.verbs.check import show_verdict
 from maxk_lab.errors import LabError
+from maxk_lab.own import check as check_module
 from maxk_lab.own import child, evidence
 from maxk_lab.own.check import check
 from maxk_lab.own.child import check_path
@@ -28,6 +29,12 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 import wrong_advantages as wrong
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("forked")]
+
+
+@pytest.fixture(autouse=True)
+def _fewer_sizes(monkeypatch):
+    """Half of the sizes: test_in_place and test_docs check with all."""
+    monkeypatch.setattr(check_module, "SIZES", (*range(2, 14), 32, 33, 64, 1200))
 
 
 def subloo(rewards, k):
