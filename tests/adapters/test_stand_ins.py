@@ -85,35 +85,28 @@ def test_verl_refuses_advantages_over_their_deviation(maxk):
     assert not warned(maxk, *batch, {"maxk_k": 2, "norm_adv_by_std_in_grpo": False})
 
 
-@pytest.mark.parametrize(
-    ("sizes", "copied", "named"),
-    [
+def test_verl_names_a_group_with_rows_of_padding(maxk):
+    for sizes, copied, named in (
         ([4, 4, 4], [], None),
         ([4, 4, 4], [0], "prompt-0"),
         ([4, 4, 4], [5, 6], "prompt-1"),
         ([4, 4, 5], [], None),
         ([4, 5, 6], [0], None),
-    ],
-    ids=["whole", "one copy", "two copies", "a larger group", "groups of any size"],
-)
-def test_verl_names_a_group_with_rows_of_padding(maxk, sizes, copied, named):
-    batch = rows(sizes)
-    order = np.random.default_rng(1).permutation([*range(sum(sizes)), *copied])
-    messages = warned(maxk, *(column[order] for column in batch), {"maxk_k": 2})
-    assert len(messages) == (named is not None)
-    assert all(named in message and "padding" in message for message in messages)
+    ):
+        batch = rows(sizes)
+        order = np.random.default_rng(1).permutation([*range(sum(sizes)), *copied])
+        messages = warned(maxk, *(column[order] for column in batch), {"maxk_k": 2})
+        assert len(messages) == (named is not None), (sizes, copied)
+        assert all(named in message and "padding" in message for message in messages)
 
 
-@pytest.mark.parametrize("baseline", ["none", "sample_loo", "pkpo_sloo"])
-def test_swift_refuses_to_drop_groups_that_carry_gradient(swift, baseline):
-    assert not swift(baseline).dynamic_sample
-    with pytest.raises(LabError, match=f"{baseline} has weights other than 0"):
-        swift(baseline, dynamic_sample=True)
-
-
-@pytest.mark.parametrize("baseline", ["centred", "subloo"])
-def test_swift_drops_groups_without_gradient(swift, baseline):
-    assert swift(baseline, dynamic_sample=True).dynamic_sample
+def test_swift_drops_groups_without_gradient_only(swift):
+    for baseline in ("none", "sample_loo", "pkpo_sloo"):
+        assert not swift(baseline).dynamic_sample
+        with pytest.raises(LabError, match=f"{baseline} has weights other than 0"):
+            swift(baseline, dynamic_sample=True)
+    for baseline in ("centred", "subloo"):
+        assert swift(baseline, dynamic_sample=True).dynamic_sample
 
 
 def test_swift_warns_of_truncated_samples(swift):

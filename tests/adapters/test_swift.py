@@ -155,15 +155,8 @@ def test_the_command_trains_for_real(tmp_path, processes):
     more = ["--log_completions", "true"]
     if processes == 2:  # a group of 16 is split over them
         environment |= {"NPROC_PER_NODE": "2", "ACCELERATE_USE_CPU": "true"}
-        more += [
-            "--use_cpu",
-            "true",
-            "--ddp_backend",
-            "gloo",
-            "--per_device_train_batch_size",
-            "24",
-        ]
-        more += ["--gradient_accumulation_steps", "2"]
+        more += ["--use_cpu", "true", "--ddp_backend", "gloo"]
+        more += ["--per_device_train_batch_size", "24", "--gradient_accumulation_steps", "2"]
     done = subprocess.run(
         [sys.executable, ROOT / "examples/swift_maxk.py", tmp_path, *more],
         capture_output=True,
