@@ -118,7 +118,7 @@ LOGS = {
     "no suffix": (rows(), PLAIN, "log"),
     "human-eval": (PASSED, "reward = passed, group = task_id"),
     "booleans as text": (csv(PASSED), "reward = passed (True = 1; False = 0), group", "a.csv"),
-    "verdicts": (rows(value={1: "pass", 0: "failed"}.get), "reward = reward (pass = 1; failed = 0)"),
+    "verdicts": (rows(value={1: "pass", 0: "failed"}.get), "reward = reward (pass = 1; failed"),
     "evalplus": (EVALPLUS, "reward = base_and_plus_status, group = task_id", "a.json"),
     "inspect_ai": (INSPECT, INSPECTED, "log.json"),
     "inspect_ai as a table": (csv(EXPLAINED), INSPECTED, "a.csv"),
