@@ -73,7 +73,8 @@ class Answer(BaseModel):
     and methods `tied` with them. `usual` is the highest reference, because each setting and n may
     have its own. For the recommended method, unless it is a reference: its difference in the mean
     (`cost`), at its best temperature (`tuned`) and with POMO's decoding, its gap to the optimum
-    beside the reference's gap, and its `curve` over K. `apart` names rows with an outlying seed.
+    beside the reference's gap, and its `curve` over K, chosen among `rivals` methods. `apart` names
+    rows with an outlying seed.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -95,6 +96,7 @@ class Answer(BaseModel):
     tied: list[str] = []
     cost: Difference | None = None
     curve: Curve | None = None
+    rivals: int = 0
     tuned: Difference | None = None
     pomo: list[Difference] = []
     gaps: tuple[Interval, Interval] | None = None
@@ -217,7 +219,9 @@ def _answer(place: Place, tuned: Lines, *, alone: bool) -> Answer:
         against = place.at(use.compared_with)
         answer.gaps = _gaps(SAMPLED, use, against, top)
         answer.tuned_gaps = _gaps(OWN_TEMPERATURE, use, against, top)
-        answer.curve = _curve(signs_of_curve(use, against, 1 - place.alpha))
+        rivals = [row for row in place.compared if row.compared_with == use.compared_with]
+        answer.curve = _curve(signs_of_curve(use, rivals, against, 1 - place.alpha))
+        answer.rivals = len(rivals)
     return answer
 
 
