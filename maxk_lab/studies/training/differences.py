@@ -153,8 +153,8 @@ def signs_of_curve(
     ]
     if len(ks) < 2:
         return {}
-    pairs = ((each.sampled.values[k], theirs[k]) for each in (row, *others) for k in ks)
-    differences = np.stack([mine - other for mine, other in pairs], -1)  # [S, I, rows and K]
+    columns = [each.sampled.values[k] - theirs[k] for each in (row, *others) for k in ks]
+    differences = np.stack(columns, -1)  # [S, I, rows x K]
     if len(set(row.instances)) == 1:  # all seeds share their instances
         differences = differences.mean(0, keepdims=True)
     instances = differences.reshape(-1, differences.shape[-1])
