@@ -281,7 +281,7 @@ def wrong(entry: Entry) -> str:
 
 
 def main() -> int:
-    """Check, print, and write the page; return 1 if an expected verdict is missing."""
+    """Check, print, and write the page; return 1 for a wrong verdict or a project without one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("projects", nargs="*")
     parser.add_argument("--child", action="store_true", help="print the results as JSON")
@@ -293,18 +293,24 @@ def main() -> int:
         return 0
     table = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
     projects = dict.fromkeys(entry["project"] for entry in table["entries"])
-    entries = []
+    entries, problems = list[Entry](), list[str]()
     for project in arguments.projects or projects:
         command = [sys.executable, __file__, "--child", project]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-        if done.returncode:
-            print(done.stderr[-2000:], file=sys.stderr)
-            return 1
+        try:
+            done = subprocess.run(
+                command, check=True, capture_output=True, text=True, timeout=SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            problems.append(f"{project}: no result within {SECONDS:.0f} s")
+            continue
+        except subprocess.CalledProcessError as error:
+            problems.append(f"{project}: {error.stderr[-2000:]}")
+            continue
         for line in done.stdout.splitlines():
             entries.append(json.loads(line))
             last = entries[-1]
             print(f"{project} {last['version']} {last['name']}: {last['verdict']['verdict']}")
-    problems = list(filter(None, map(wrong, entries)))
+    problems += filter(None, map(wrong, entries))
     print("\n".join(problems))
     if not arguments.projects and not problems:
         environment = Environment(
