@@ -9,20 +9,20 @@ SEEDS ?=
 SCALE ?= 4
 SEED ?= 0
 REMEASURE ?=
-# They take longest, and should not be what all other cores wait for at the end.
+# The longest sweeps start first, so that no core waits for them at the end.
 FIRST := $(wildcard experiments/ci/*training*.yaml experiments/ci/seed_*.yaml experiments/ci/tsp5_*.yaml)
 SWEEPS ?= $(FIRST) $(filter-out $(FIRST),$(wildcard experiments/ci/*.yaml)) experiments/quick.yaml
-# SHIFT@FILE of every sweep that is run, under seeds shifted by so much, and a target for each.
+# SHIFT@FILE for every sweep and shift of its seeds; each has a target.
 RUNS := $(foreach shift,$(or $(SEEDS),0),$(foreach sweep,$(SWEEPS),$(shift)@$(sweep)))
 NUMBERED := $(addprefix run-,$(shell seq $(words $(RUNS))))
-# Workers of each sweep: the processes are shared out where there are fewer sweeps than that.
+# Workers of each sweep: fewer sweeps than processes share the processes.
 WORKERS = $(shell n=$$(( $(JOBS) / $(words $(RUNS)) )); echo $$(( n > 0 ? n : 1 )))
-# So that `make -n` runs nothing.
+# A variable, so that `make -n` runs nothing.
 RECURSE := $(MAKE)
 
 BIN := .venv/bin
 STAMP := .venv/.installed
-# One thread per process: sweeps and tests use processes, and more threads only make the timings and the sums wander.
+# One thread per process: sweeps and tests use processes, and threads change timings and sums.
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 # Or each process compiles all that it imports: torch in 5.5 s, not in 2.4 s.
@@ -64,7 +64,7 @@ TORCH := https://download.pytorch.org/whl/cpu/torch/
 BACKEND = $$($(BIN)/python -c 'from urllib.request import urlopen; urlopen("$(TORCH)", timeout=5)' 2>/dev/null \
   && echo --torch-backend=auto)
 
-# What a Python must be: new enough, and able to make an environment.
+# Python must be new enough, and able to make an environment.
 ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 
@@ -101,7 +101,7 @@ docs: $(STAMP)
 docs-outputs: $(STAMP)
 	$(BIN)/python docs/outputs.py docs/tutorials/*.md
 
-# The shortest tutorial; the others train policies.
+# The shortest tutorial; the other tutorials train policies.
 tutorial-outputs: $(STAMP)
 	$(BIN)/python docs/outputs.py --check docs/tutorials/check_a_claim.md
 
@@ -117,15 +117,15 @@ release: $(STAMP)
 	@$(UV) pip install --quiet --python .venvs/wheel $(BACKEND) -c constraints.txt dist/*.whl
 	@cd .venvs/wheel && bin/maxk-lab init quick && bin/maxk-lab run quick.yaml --jobs $(JOBS) && bin/maxk-lab report
 
-# One process more than cores, since some tests wait for a cluster.
+# One process more than cores, because some tests wait for a cluster.
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $$(( $(JOBS) + 1 )) --dist loadgroup -m "not browser and not deep"
 
-# In one process: all share one browser.
+# All tests of a process share one browser.
 browser-test: $(STAMP)
 	$(BIN)/python -m pytest tests/browser -m browser --need-browser -n $(JOBS)
 
-# Trainers whose pins are not ours. verl's declared ones want CUDA, so that it comes without them.
+# Trainers with other pins than ours. verl is installed without its dependencies, because they need CUDA.
 adapters: .venvs/verl/.installed .venvs/swift/.installed
 	.venvs/verl/bin/python -m pytest --noconftest -m foreign tests/adapters/test_verl.py tests/adapters/test_examples.py
 	.venvs/swift/bin/python -m pytest --noconftest tests/adapters/test_swift.py
@@ -137,15 +137,15 @@ ALONE_verl := verl==0.9.1
 	.venvs/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(ALONE_$*) -e .
 	@touch $@
 
-# A test of the long version may take as much longer as it makes more rounds.
+# The timeout of a test grows with its rounds.
 attack: $(STAMP)
 	$(BIN)/python -m pytest -m "deep and not attack" -n $(JOBS)
 	$(BIN)/python -m pytest tests/attack -n $(JOBS) --attack-scale $(SCALE) --attack-seed $(SEED) \
 	  --timeout $$(( 300 * $(SCALE) ))
 
-# Every sweep is run and reported even when an earlier one failed; the summary and the exit code come at the end.
-# Several sweeps at a time, each in a worker of its own, use the cores better than several workers of one: no core waits
-# for the last unit of a sweep. One process then writes all reports: its imports take longer than a report.
+# Every sweep runs and is reported, also if another sweep fails. The summary and the exit code come last.
+# Several sweeps with one worker each use the cores better than one sweep with several workers, because no core
+# waits for the last unit of a sweep. One process writes all reports: its imports take longer than a report.
 reproduce: $(STAMP)
 	@[[ "$(JOBS)" =~ ^[1-9][0-9]{0,3}$$ ]] || { echo "JOBS is how many processes work, from 1; got $(JOBS)" >&2; exit 2; }; \
 	for shift in $(SEEDS); do \
@@ -168,7 +168,7 @@ reproduce: $(STAMP)
 	fi; \
 	echo "make reproduce: every check passed and no claim was refuted; reports in $(RESULTS)/$(if $(SEEDS),seeds-*/)*/report"
 
-# One sweep: its lines begin with its name, and what fails of it is told in the file FAILED.
+# One sweep: its lines begin with its name, and the file FAILED lists its failures.
 $(NUMBERED): run = $(word $(@:run-%=%),$(RUNS))
 $(NUMBERED): shift = $(firstword $(subst @, ,$(run)))
 $(NUMBERED): sweep = $(patsubst $(shift)@%,%,$(run))
@@ -198,14 +198,14 @@ bench: $(STAMP)
 board: $(STAMP)
 	$(BIN)/python benchmarks/board.py
 
-# A part that was measured is not measured again: remove its file in results/golden/calibration first.
+# Finished parts are not measured again: remove their files in results/golden/calibration first.
 calibrate: $(STAMP)
 	$(BIN)/python benchmarks/calibrate.py
 
 peers: $(STAMP)
 	$(BIN)/python benchmarks/peers.py
 
-# The same again goes on; what reads the policies of other sweeps is named once these are committed (golden.py tells).
+# The same command resumes. Sweeps that read policies of other sweeps need those to be committed (see golden.py).
 golden: $(STAMP)
 	$(BIN)/python benchmarks/golden.py --jobs $(JOBS)
 
