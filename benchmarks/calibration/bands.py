@@ -56,18 +56,20 @@ def coverage(repetitions: int) -> Iterator[Row]:
 
 
 def _of_methods(repetitions: int, methods: int = 10, prompts: int = 128, samples: int = 16) -> Row:
-    """Return how often one band covers the differences of several methods from a reference."""
+    """Return how often the corrected bands of all methods cover their differences together."""
     shapes = [(1.0, 1.0 + 0.05 * i) for i in range(methods + 1)]  # that of the reference first
     grid = (np.arange(_ALL) + 0.5) / _ALL
     truths = [_curve(1 - beta.ppf(grid, *shape))[:samples] for shape in shapes]
-    truth = np.concatenate([each - truths[0] for each in truths[1:]])
     table, rng, hits = _pass_at(samples), np.random.default_rng(5), list[bool]()
     for seed in range(repetitions):
         u = rng.random(prompts)
         drawn = [table[rng.binomial(samples, beta.ppf(u, *shape))] for shape in shapes]
-        values = np.concatenate([each - drawn[0] for each in drawn[1:]], 1)
-        band = difference_band([values], seed=seed)
-        hits.append(bool(((band.low <= truth) & (truth <= band.high)).all()))
+        held = []
+        for values, truth in zip(drawn[1:], truths[1:], strict=True):
+            band = difference_band([values - drawn[0]], 1 - (1 - LEVEL) / methods, seed)
+            difference = truth - truths[0]
+            held.append(((band.low <= difference) & (difference <= band.high)).all())
+        hits.append(all(held))
     regime = f"{prompts} prompts, {methods} methods"
     statistic = "difference in pass@K, all K and methods together"
     return counted(regime, statistic, LEVEL, hits, repetitions)

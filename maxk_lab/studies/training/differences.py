@@ -133,35 +133,24 @@ def _pairs(row: TrainingRow, rival: TrainingRow, k: int, decoding: str) -> tuple
     return (mine.values[k][0] - theirs.values[k][0]).tolist(), ""
 
 
-def signs_of_curve(
-    row: TrainingRow, rows: Sequence[TrainingRow], rival: TrainingRow, level: float
-) -> dict[int, int]:
+def signs_of_curve(row: TrainingRow, rival: TrainingRow, level: float) -> dict[int, int]:
     """Return by K whether Max@K of `row` is above (1) or below (-1) that of `rival`, or open (0).
 
-    The K are those with values per instance. One simultaneous band over all K and all `rows`
-    decides (see `difference_band`), because `row` was chosen among them by its values. The band is
-    about new instances with these policies, not about other seeds. Empty for rows without pairs,
-    for fewer than two K and for fewer than two instances.
+    The K are those with values per instance. A simultaneous band over them decides (see
+    `difference_band`). It is about new instances with these policies, not about other seeds. Empty
+    for rows without pairs, for fewer than two K and for fewer than two instances.
     """
-    theirs = rival.sampled.values
-    ks = [k for k in row.sampled.values if k in theirs and not why_not_paired(row, rival, k)]
-    others = [
-        each
-        for each in rows
-        if each is not row
-        and all(k in each.sampled.values and not why_not_paired(each, rival, k) for k in ks)
-    ]
+    mine, theirs = row.sampled.values, rival.sampled.values
+    ks = [k for k in mine if k in theirs and not why_not_paired(row, rival, k)]
     if len(ks) < 2:
         return {}
-    columns = [each.sampled.values[k] - theirs[k] for each in (row, *others) for k in ks]
-    differences = np.stack(columns, -1)  # [S, I, rows x K]
+    differences = np.stack([mine[k] - theirs[k] for k in ks], -1)  # [S, I, K]
     if len(set(row.instances)) == 1:  # all seeds share their instances
         differences = differences.mean(0, keepdims=True)
-    instances = differences.reshape(-1, differences.shape[-1])
+    instances = differences.reshape(-1, len(ks))
     if len(instances) < 2:
         return {}
-    signs = difference_band([instances], level).settled[: len(ks)]
-    return dict(zip(ks, signs.astype(int), strict=True))
+    return dict(zip(ks, difference_band([instances], level).settled.astype(int), strict=True))
 
 
 def why_not_paired(row: TrainingRow, rival: TrainingRow, k: int, decoding: str = SAMPLED) -> str:

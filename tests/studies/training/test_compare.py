@@ -328,20 +328,13 @@ def test_only_rewards_known_to_be_0_or_1_are_passes(environment, passes):
 
 def test_the_signs_of_a_curve_are_about_instances():
     """Instances that all seeds share count once; else each seed brings its own."""
-    effects, ks = {1: -0.3, 2: 0.0, 4: 0.05}, (1, 2, 4)
+    effects, ks = {1: -0.3, 2: 0.0, 4: 0.055}, (1, 2, 4)
     noise = np.random.default_rng(7).normal(0, 0.4, (3, 200))
     noise -= noise.mean(1, keepdims=True)
-    # The same differences for all seeds: an effect of 1.8 errors of 200 instances, 3.1 of 600.
+    # The same differences for all seeds: an effect of 1.9 errors of 200 instances, 3.4 of 600.
     better = {k: effects[k] + np.tile(of_k, (3, 1)) for k, of_k in zip(ks, noise, strict=True)}
 
-    def many(method):
-        """Methods with the noise of others, on the instances of this one."""
-        rng = np.random.default_rng(9)
-        for _ in range(60):
-            values = {k: rng.normal(0, 0.4, (3, 200)) for k in ks}
-            yield replace(method, decoded={SAMPLED: replace(method.sampled, values=values)})
-
-    def signs(*hashes, values=better, other=("a", "a", "a"), others=lambda method: ()):
+    def signs(*hashes, values=better, other=("a", "a", "a")):
         ends = [{k: np.zeros_like(of_k) for k, of_k in values.items()}, values]
         loss, method = (
             replace(
@@ -352,14 +345,10 @@ def test_the_signs_of_a_curve_are_about_instances():
             )
             for point, of_row in zip((POMO, CENTRED), ends, strict=True)
         )
-        return signs_of_curve(
-            method, [method, *others(method)], replace(loss, instances=other), 0.95
-        )
+        return signs_of_curve(method, replace(loss, instances=other), 0.95)
 
     assert signs("a", "a", "a") == {1: -1, 2: 0, 4: 0}
     assert signs("a", "b", "c", other=("a", "b", "c")) == {1: -1, 2: 0, 4: 1}
-    # For the best of many methods, an effect of 3.1 errors is too small.
-    assert signs("a", "b", "c", other=("a", "b", "c"), others=many) == {1: -1, 2: 0, 4: 0}
     assert signs("a", "b", "c") == {}  # no pairs
     assert signs("a", "a", "a", values={k: better[k][:, :1] for k in ks}) == {}
     assert signs("a", "a", "a", values={1: better[1]}) == {}
