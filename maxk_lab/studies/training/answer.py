@@ -219,7 +219,7 @@ def _answer(place: Place, tuned: Lines, *, alone: bool) -> Answer:
         against = place.at(use.compared_with)
         answer.gaps = _gaps(SAMPLED, use, against, top)
         answer.tuned_gaps = _gaps(OWN_TEMPERATURE, use, against, top)
-        # One of so many methods was chosen by its values.
+        # The method was chosen among these by its values.
         answer.rivals = sum(row.compared_with == use.compared_with for row in place.compared)
         signs = signs_of_curve(use, against, 1 - place.alpha / answer.rivals)
         answer.curve = _curve(signs)
