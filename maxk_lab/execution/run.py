@@ -128,7 +128,7 @@ def _backend(
 def _clear_cache(run: Run, driver: Driver, again: Set[str], *, shared: bool) -> None:
     """Remove the files of the cells that are measured `again`, so that they do not resume.
 
-    With `shared`, also remove shared files such as pools, whose names do not depend on the code.
+    With `shared`, also remove files that cells share, such as pools and trained policies.
     Files of units that other drivers measure stay.
     """
     plan, folder = run.plan, run.folder

@@ -369,7 +369,8 @@ def pool_file(unit: Mapping[str, Any]) -> str:
 
 def policy_stem(unit: Mapping[str, Any]) -> str:
     """Return the common prefix of the file names of one training's policies."""
-    axes = {key: unit[key] for key in ("environment", "seed", "warmup")} | {
+    named = ("environment", "seed", "warmup", "content")
+    axes = {key: unit[key] for key in named if key in unit} | {
         "policy": without_paths(unit["policy"]),
         "version": [IDENTITY_VERSION, _version(unit)],
     }

@@ -52,8 +52,8 @@ def test_cache_and_more_baselines_change_no_byte(plan_of, tmp_path):
     assert (drawn, reused) == ({"warmup", "scores", "cells"}, {"cells"})
 
 
-def test_a_pool_of_older_code_is_not_reused(plan_of, tmp_path, monkeypatch):
-    """The name of a cached pool depends on the user's code."""
+def test_a_pool_or_policy_of_older_code_is_not_reused(plan_of, tmp_path, monkeypatch):
+    """The names of cached files depend on the user's code."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -62,7 +62,7 @@ def test_a_pool_of_older_code_is_not_reused(plan_of, tmp_path, monkeypatch):
         (tmp_path / "rewards_by_code.py").write_text(code)
         sys.modules.pop("rewards_by_code", None)
         gaussian = "gaussian, reward: 'rewards_by_code:by_code'"
-        (unit,) = plan_of("gradient.stages=0", environment=gaussian).units
+        (unit,) = plan_of("gradient.stages=4", environment=gaussian).units
         return measured_here(unit, cache)
 
     older, expected = metrics(1.5, tmp_path), metrics(70.5, None)
