@@ -5,6 +5,7 @@ P prompts or instances, K means, R bootstrap draws.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -43,8 +44,8 @@ def difference_band(samples: Sequence[Array], level: float = 0.95, seed: int = 0
 
     Rows are independent. The band is ± c standard errors, where c is the quantile of the largest
     |t| over K of bootstrap draws, each with its own errors (Romano and Wolf 2005). A mean has no
-    band (NaN) if all values are equal, or if fewer than two effective rows carry its spread: equal
-    values of few prompts may differ on other prompts.
+    band (NaN) if all values are equal, or if fewer than -ln(1 - level) effective rows carry its
+    spread: then more than 1 - level of the draws have no spread.
     """
     rng = np.random.default_rng(seed)
     signs = (1.0, -1.0)[: len(samples)]
@@ -53,8 +54,9 @@ def difference_band(samples: Sequence[Array], level: float = 0.95, seed: int = 0
     error = np.sqrt(
         sum((deviation**2).sum(0) / len(deviation) / (len(deviation) - 1) for deviation in centred)
     )
+    fewest = max(FEWEST_EFFECTIVE, -math.log(1 - level))
     carried = (error > 1e-12 * np.abs(mean)) & np.all(
-        [_effective(deviation) >= FEWEST_EFFECTIVE - 1e-9 for deviation in centred], 0
+        [_effective(deviation) >= fewest - 1e-9 for deviation in centred], 0
     )
     critical = 0.0
     if carried.any():
@@ -63,8 +65,8 @@ def difference_band(samples: Sequence[Array], level: float = 0.95, seed: int = 0
         for chunk in zip(*parts, strict=True):
             shift = sum(sign * means for sign, (means, _) in zip(signs, chunk, strict=True))
             errors = np.sqrt(sum(variances for _, variances in chunk))
-            # A draw without spread gets the error of the sample.
-            errors = np.where(errors > 0, errors, error[carried])
+            # A draw without spread, but for rounding, gets the error of the sample.
+            errors = np.where(errors > 1e-6 * error[carried], errors, error[carried])
             largest.append(np.abs(shift / errors).max(1))
         critical = float(np.quantile(np.concatenate(largest), level))
     half = np.where(carried, critical * error, np.nan)

@@ -41,6 +41,17 @@ def test_a_mean_of_equal_values_has_no_band_and_no_part_in_the_others():
     assert np.isnan([nothing.low, nothing.high]).all()
 
 
+def test_few_rows_that_carry_the_spread_widen_no_band_without_bound():
+    """A draw without these rows has no spread but for rounding, and so no t of its own."""
+    values = np.zeros((30, 6))
+    values[:2, 0] = -1 / 3  # one draw in eight has neither: no band
+    for k in range(5):
+        values[4 * k : 4 * k + 4, k + 1] = -1 / 3
+    band = difference_band([values])
+    assert np.isnan(band.low).tolist() == [True, *[False] * 5]
+    assert band.critical < 10
+
+
 def test_two_samples_are_independent():
     rng = np.random.default_rng(2)
     first, second = rng.standard_normal((50, 1)) + 1, rng.standard_normal((80, 1))

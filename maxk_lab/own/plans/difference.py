@@ -27,8 +27,9 @@ class LogDifference:
 
     readings: how both were read. curve [k, first, second, difference, low, high, sign, prompts]:
     the band is simultaneous; `sign` is 1 or -1 where it leaves 0; `prompts` are the prompts at
-    which it would, if the difference were as measured. paired: the prompts are the same in both.
-    notes: which prompts were compared. binary: all rewards are 0 or 1.
+    which it would, if the difference were as measured. A K without band has NaN there. paired: the
+    prompts are the same in both. notes: which prompts were compared. binary: all rewards are 0
+    or 1.
     """
 
     readings: tuple[str, str]
@@ -42,18 +43,23 @@ class LogDifference:
         """Return the K where the sign is settled, and the prompts that the rest needs."""
         value = "pass@K" if self.binary else "Max@K"
         signs = {1: f"{value} is higher in the first log", -1: f"{value} is lower", 0: "open"}
+        with_band = self.curve[self.curve.low.notna()]
+        without = self.curve[self.curve.low.isna()]
         parts = []
         for sign, words in signs.items():
-            rows = self.curve[self.curve.sign == sign]
+            rows = with_band[with_band.sign == sign]
             if len(rows):
                 parts.append(f"{words} at K = {ranges([*rows.k])}")
-        rest = self.curve[self.curve.sign == 0].prompts
+        if len(without):
+            too_few = "too few prompts carry the difference"
+            parts.append(f"no band at K = {ranges([*without.k])}: {too_few}")
+        rest = with_band[with_band.sign == 0].prompts
         finite = rest[np.isfinite(rest)]
         if len(finite):
-            parts.append(
-                f"if the differences are as measured, {finite.min():,.0f} prompts would settle one "
-                f"more K, and {finite.max():,.0f} all but the K without a difference"
-            )
+            more = f"{finite.min():,.0f} prompts would settle one more K"
+            if finite.max() > finite.min():
+                more += f", and {finite.max():,.0f} all open K with a difference"
+            parts.append(f"if the differences are as measured, {more}")
         return "; ".join(parts)
 
 

@@ -163,6 +163,7 @@ def test_lean_steps_lead_through_the_states_of_rl4co(name, size, dtype):
         for key in set(state.keys()) - {"action", "reward", "terminated"}:
             assert torch.equal(lean[key], state[key])
             assert lean[key].dtype == state[key].dtype
+    assert lean["done"].all()
 
 
 @pytest.mark.parametrize(
