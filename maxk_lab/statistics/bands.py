@@ -65,7 +65,7 @@ def difference_band(samples: Sequence[Array], level: float = 0.95, seed: int = 0
         for chunk in zip(*parts, strict=True):
             shift = sum(sign * means for sign, (means, _) in zip(signs, chunk, strict=True))
             errors = np.sqrt(sum(variances for _, variances in chunk))
-            # A draw without spread, but for rounding, gets the error of the sample.
+            # The spread of a draw may be 0 up to rounding: use the error of the sample.
             errors = np.where(errors > 1e-6 * error[carried], errors, error[carried])
             largest.append(np.abs(shift / errors).max(1))
         critical = float(np.quantile(np.concatenate(largest), level))
