@@ -34,7 +34,14 @@ def at_least(share, of):
     return stats.binom.ppf(CHANCE, of, share) / of
 
 
-@pytest.mark.parametrize("population", [MILD, HEAVY, PARETO], ids=["mild", "heavy", "pareto"])
+@pytest.mark.parametrize(
+    "population",
+    [
+        pytest.param(MILD, id="mild"),
+        pytest.param(HEAVY, id="heavy", marks=pytest.mark.deep),
+        pytest.param(PARETO, id="pareto", marks=pytest.mark.deep),
+    ],
+)
 def test_intervals_cover_or_are_withheld(population):
     of_these, repetitions = 0, 160
     for row in intervals.coverage(repetitions, [population], [Design(1, 16, 16)]):
@@ -49,12 +56,11 @@ def test_intervals_cover_or_are_withheld(population):
 @pytest.mark.parametrize(
     ("population", "design", "judge"),
     [
-        (MILD, Design(1, 16, 4), ""),
-        (HEAVY, Design(1, 16, 16), ""),
-        (NORMS_APART, Design(1, 16, 16), "cell 1"),
-        (FAR_APART, Design(1, 4, 64), ""),
+        pytest.param(MILD, Design(1, 16, 4), "", id="four groups"),
+        pytest.param(HEAVY, Design(1, 16, 16), "", id="heavy", marks=pytest.mark.deep),
+        pytest.param(NORMS_APART, Design(1, 16, 16), "cell 1", id="against a reference"),
+        pytest.param(FAR_APART, Design(1, 4, 64), "", id="four instances", marks=pytest.mark.deep),
     ],
-    ids=["four groups", "heavy", "against a reference", "four instances"],
 )
 def test_of_twelve_unbiased_cells_any_is_called_biased_at_most_as_often_as_said(
     population, design, judge
@@ -79,6 +85,7 @@ def test_a_star_is_seldom_on_the_wrong_side_and_mostly_on_the_right_one():
     assert right.covered >= at_least(0.65, repetitions), right
 
 
+@pytest.mark.deep
 def test_estimators_unbiased_by_proof_seldom_look_biased_in_pools_of_real_policies():
     few = {"n": (8,), "k": (2, 4), "sizes": (512,), "instances": 8}
     tasks = [replace(task, **few) for task in (pools.BANDIT, pools.TOY_LLM)]
