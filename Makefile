@@ -117,9 +117,8 @@ release: $(STAMP)
 	@$(UV) pip install --quiet --python .venvs/wheel $(BACKEND) -c constraints.txt dist/*.whl
 	@cd .venvs/wheel && bin/maxk-lab init quick && bin/maxk-lab run quick.yaml --jobs $(JOBS) && bin/maxk-lab report
 
-# One process more than cores, because some tests wait for a cluster.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $$(( $(JOBS) + 1 )) --dist loadgroup -m "not browser and not deep"
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not browser and not deep"
 
 # All tests of a process share one browser.
 browser-test: $(STAMP)
