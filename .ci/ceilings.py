@@ -135,7 +135,7 @@ def public_names() -> Iterator[str]:
         thing = getattr(maxk_lab, name)
         if inspect.isclass(thing):
             parts = {*dir(thing), *getattr(thing, "__dataclass_fields__", ())} - {*dir(Exception)}
-            yield from (f"maxk_lab.{name}.{part}" for part in parts if not part.startswith("_"))
+            yield from (f"maxk_lab.{name}.{word}" for word in parts if not word.startswith("_"))
         else:
             yield from (f"maxk_lab.{name}({p})" for p in inspect.signature(thing).parameters)
     for module in pkgutil.iter_modules(maxk_lab.__path__, "maxk_lab."):

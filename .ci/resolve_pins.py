@@ -30,11 +30,11 @@ _CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 def pythons() -> list[str]:
     """Return the Pythons that the project names as its own, as `3.13`."""
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
-    found = [_CLASSIFIER.fullmatch(line) for line in project["classifiers"]]
-    return [match[1] for match in found if match]
+    matches = [_CLASSIFIER.fullmatch(line) for line in project["classifiers"]]
+    return [match[1] for match in matches if match]
 
 
-def wanted() -> str:
+def resolved_text() -> str:
     """Return the content of resolved_pins.txt where these very pins were found to resolve."""
     lines = PINS.read_text(encoding="utf-8").splitlines()
     pins = "\n".join(line for line in lines if line and not line.startswith("#"))
@@ -59,16 +59,16 @@ def missing(python: str, folder: str) -> str:
 
 def main() -> int:
     """Look the pins up unless that was done, and keep what was found. Returns the exit code."""
-    if RESOLVED.exists() and RESOLVED.read_text(encoding="utf-8") == wanted():
+    if RESOLVED.exists() and RESOLVED.read_text(encoding="utf-8") == resolved_text():
         print(f"the pins resolve for Python {', '.join(pythons())} (looked up before)")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        found = {python: missing(python, folder) for python in pythons()}
-    for python, why in found.items():
+        reasons = {python: missing(python, folder) for python in pythons()}
+    for python, why in reasons.items():
         print(f"Python {python}: {why or 'every pin resolves'}", file=sys.stderr)
-    if any(found.values()):
+    if any(reasons.values()):
         return 1
-    RESOLVED.write_text(wanted(), encoding="utf-8")
+    RESOLVED.write_text(resolved_text(), encoding="utf-8")
     print(f"commit {RESOLVED.relative_to(HERE.parent)}, so that they are not looked up again")
     return 0
 

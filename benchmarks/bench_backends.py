@@ -39,7 +39,7 @@ HEADING = [
 
 @contextmanager
 def overrides(backend: str, nodes: int) -> Iterator[tuple[str, ...]]:
-    """Yield what chooses so many nodes."""
+    """Yield the options that choose a number of nodes."""
     if backend == "local":
         yield ()
         return
@@ -67,7 +67,7 @@ def waiting(
 
 
 def costs(backend: str, measure: str, nodes: int, cells: int) -> tuple[float, float, float]:
-    """Run so many cells; return the seconds until the first record, of a unit from there on, and of
+    """Run the cells; return the seconds until the first record, of a unit from there on, and of
     the driver for each unit.
     """
     with tempfile.TemporaryDirectory() as name, overrides(backend, nodes) as words:

@@ -13,7 +13,7 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.rows import TRAJECTORY_WEIGHTS
 
 # Shape of the float32 rewards, K, rounds, and the largest allowed ratio to torch.sort. The first is
-# a batch of a training step: so many times a sort are about a fiftieth of the step.
+# a batch of a training step: this many sorts take about a fiftieth of the step.
 CASES = (((16, 16), 4, 400, 40.0), ((512, 64), 8, 200, 1.5), ((64, 65_536), 256, 7, 2.0))
 
 torch.set_num_threads(1)

@@ -1,7 +1,7 @@
 """Measure what a sweep costs beside the measuring of its cells, and how that grows.
 
     python benchmarks/bench_many_cells.py --into docs/performance.md
-    python benchmarks/bench_many_cells.py --most 1000       # only up to so many cells
+    python benchmarks/bench_many_cells.py --most 1000       # at most 1000 cells
 
 Each line is a fresh `maxk-lab` over sweeps of a bandit: a few seeds are measured, and the others
 have their numbers in turn. The seconds are of the processor, those of its workers left out; the
@@ -32,7 +32,7 @@ TWENTY = {
     "k": [2, 4],
 }
 SIZES, DRIVEN = (1_000, 10_000), (1_000, 5_000, 10_000)
-# Seeds that are measured, and seconds that can be told from the scatter of start-ups.
+# Seeds that are measured, and seconds above the scatter of start-ups.
 MEASURED, RESOLVED = 4, 0.1
 DRIVE = """
 import sys
@@ -47,7 +47,7 @@ execute(Run(plan, RunDirectory(sys.argv[2])), on_event=Display(), measure="timin
 
 
 def write_records(plan: Plan, run: RunDirectory) -> None:
-    """Write a record of every cell, as a run would but for flushing each to the disk."""
+    """Write a record of every cell, as a run does, without flushing each record to the disk."""
     from maxk_lab.studies.gradient.work import measure
 
     measured: list[list[Any]] = []

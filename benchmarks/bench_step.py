@@ -74,9 +74,9 @@ if __name__ == "__main__":
             seconds = medians(ways(made(name, {"num_loc": size}, sizes)), ROUNDS, processor=True)
             print(f"{name} {size}, {sizes['embed_dim']} x {sizes['num_encoder_layers']} layers")
             for what in ("step", "sampling"):
-                theirs, own = seconds[f"RL4CO's {what}"], seconds[what]
+                theirs, ours = seconds[f"RL4CO's {what}"], seconds[what]
                 print(
-                    f"  {what:9s} RL4CO {1e3 * theirs:7.1f} ms   here {1e3 * own:7.1f} ms   "
-                    f"{theirs / own:5.2f} times faster   "
-                    f"{'ok' if theirs / own >= EXPECTED else 'TOO SLOW'}"
+                    f"  {what:9s} RL4CO {1e3 * theirs:7.1f} ms   here {1e3 * ours:7.1f} ms   "
+                    f"{theirs / ours:5.2f} times faster   "
+                    f"{'ok' if theirs / ours >= EXPECTED else 'TOO SLOW'}"
                 )

@@ -36,7 +36,7 @@ _REFERENCES = partial(
 )
 # Not from seed 0, with which it was chosen what can be tested.
 _PEAKED = partial(pools.false_verdicts, tasks=pools.PEAKED, seed=100)
-# A part → its rows from so many repetitions, and these.
+# The rows of each part as a function of the repetitions, and the repetitions.
 PARTS: Mapping[str, tuple[Callable[[int], Iterator[Row]], int]] = {
     "training": (trainings.everything, 1000),
     "stars": (intervals.stars, 200),
@@ -50,7 +50,7 @@ PARTS: Mapping[str, tuple[Callable[[int], Iterator[Row]], int]] = {
     "pools": (pools.false_verdicts, 4),
     "pools-nearly-deterministic": (_PEAKED, 4),
     "hard": (hard.verdicts, 40),
-    "training-collapse": (partial(trainings.of_winners, shapes=trainings.COLLAPSE), 1000),
+    "training-collapse": (partial(trainings.winners, shapes=trainings.COLLAPSE), 1000),
     "pools-against-a-reference": (partial(pools.false_verdicts, tasks=pools.UNLISTED), 2),
 }
 

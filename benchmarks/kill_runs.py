@@ -26,7 +26,7 @@ from test_kills import kill  # noqa: E402
 
 
 def problems(folder: Path, kills: int, dice: random.Random) -> list[str]:
-    """Return what is wrong after at least so many kills, a line for each problem."""
+    """Return the problems after at least `kills` kills, one per line."""
     undisturbed = folder / "undisturbed" / "results" / NAME
     undisturbed.parents[1].mkdir()
     (undisturbed.parents[1] / FILE).write_text(LIGHT, encoding="utf-8")

@@ -94,9 +94,9 @@ def scores_of(unit: Mapping[str, Any]) -> ScoreProducts:
         environment, policy, instances, unit["instances"], count, objectives=(), seed=seed
     )
     products = []
-    for part in pool.parts:
-        gram = part.gram if part.scores is None else part.scores @ part.scores.mT
-        products.append(gram[part.rows][:, part.rows].float())
+    for block in pool.parts:
+        gram = block.gram if block.scores is None else block.scores @ block.scores.mT
+        products.append(gram[block.rows][:, block.rows].float())
     return score_products_by_rank(pool.rewards.double(), torch.stack(products))
 
 

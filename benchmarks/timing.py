@@ -84,20 +84,20 @@ def cost(code: str, *arguments: str) -> Cost:
     return Cost(seconds, peak / 2**10)
 
 
-def made(name: str, own: Mapping[str, Any], policy: Mapping[str, Any]) -> Any:
-    """Return an environment with its defaults, but for parameters of its own and of its policy."""
+def made(name: str, settings: Mapping[str, Any], policy: Mapping[str, Any]) -> Any:
+    """Return an environment with defaults except for these settings and policy settings."""
     from maxk_lab.environments import make_environment
     from maxk_lab.environments.catalogue import ENVIRONMENTS
 
     row = ENVIRONMENTS.get(name)
     return make_environment(
-        {**row.settings.defaults(), "name": name, **own},
+        {**row.settings.defaults(), "name": name, **settings},
         {**row.policy_settings.defaults(), **policy},
     )
 
 
 def bandit_sweep(folder: Path, seeds: int, grid: Mapping[str, Any], **gradient: Any) -> Path:
-    """Write a sweep of the bandit with so many seeds, and return the file."""
+    """Write a sweep of the bandit with `seeds` seeds, and return the file."""
     path = folder / "sweep.yaml"
     content = {
         "name": "sweep",

@@ -7,7 +7,7 @@ class RightDigit(ORM):
     """1 for the right digit first; no reward for an empty answer."""
 
     def __call__(self, completions, answer, **columns):
-        """The rewards of completions, of which some may be None."""
+        """Return the rewards of completions; some may be None."""
         return [
             float(completion[0] == right) if completion else None
             for completion, right in zip(completions, answer, strict=True)

@@ -47,15 +47,17 @@ def coverage(repetitions: int) -> Iterator[Row]:
         for seed in range(repetitions):
             values = _drawn(chances, prompts, samples, paired, table, rng)
             band = difference_band(values, seed=seed)
-            known = ~np.isnan(band.low)
-            if known.any():
-                hits.append(bool(((band.low <= truth) & (truth <= band.high))[known].all()))
+            with_band = ~np.isnan(band.low)
+            if with_band.any():
+                hits.append(bool(((band.low <= truth) & (truth <= band.high))[with_band].all()))
         statistic = "difference in pass@K, all K together"
         yield counted(regime, statistic, LEVEL, hits, repetitions)
-    yield _of_methods(repetitions)
+    yield _coverage_of_methods(repetitions)
 
 
-def _of_methods(repetitions: int, methods: int = 10, prompts: int = 128, samples: int = 16) -> Row:
+def _coverage_of_methods(
+    repetitions: int, methods: int = 10, prompts: int = 128, samples: int = 16
+) -> Row:
     """Return how often the corrected bands of all methods cover their differences together."""
     shapes = [(1.0, 1.0 + 0.05 * i) for i in range(methods + 1)]  # that of the reference first
     grid = (np.arange(_ALL) + 0.5) / _ALL
@@ -82,7 +84,7 @@ def _curve(misses: Array) -> Array:
 
 
 def _pass_at(samples: int) -> Array:
-    """Return pass@K by the successes among so many samples, [samples + 1, samples]."""
+    """Return pass@K by the successes among the samples, [samples + 1, samples]."""
     misses = samples - np.arange(samples + 1)[:, None]
     ks = np.arange(1, samples + 1)
     table: Array = 1 - comb(misses, ks) / comb(samples, ks)

@@ -88,7 +88,7 @@ def verdicts(repetitions: int) -> Iterator[Row]:
             drawn = redrawn(pool, torch.arange(INSTANCES), POOL, repetition)
             units = measured(drawn, BASELINES, SIZES, repetition)
             shown = {name: of for name, of in units.items() if not of.no_signal}
-            judged = [one.verdict for one in bias_verdicts(shown, alpha=ALPHA).values()]
+            judged = [row.verdict for row in bias_verdicts(shown, alpha=ALPHA).values()]
             undefined += [True] * (len(units) - len(shown)) + [v == "undefined" for v in judged]
             if any(verdict != "undefined" for verdict in judged):
                 false.append(any(verdict in FOUND for verdict in judged))
@@ -98,10 +98,10 @@ def verdicts(repetitions: int) -> Iterator[Row]:
                 if median.defined:
                     medians.append(median.low <= typical <= median.high)
             for name, measure in product(shown, alone):
-                known = interval(shown[name], measure, question=FIXED)
+                sampled = interval(shown[name], measure, question=FIXED)
                 truth = interval(exact[name], measure, question=FIXED).value
-                if known.defined and not math.isnan(truth):
-                    alone[measure].append(known.low <= truth <= known.high)
+                if sampled.defined and not math.isnan(truth):
+                    alone[measure].append(sampled.low <= truth <= sampled.high)
         pairs = repetitions * sum(f"{b}-{n}-{k}" in exact for n, k in SIZES for b in BASELINES[:-1])
         yield counted(str(regime), "any false verdict, hard", ALPHA, false, repetitions)
         yield counted(str(regime), "cells without a test", math.nan, undefined, len(undefined))

@@ -45,7 +45,7 @@ CELLS = {
 }
 # How often a star may be on the wrong side.
 WRONG = 0.025
-NORMS = tuple(map(Population.of_norms, (3, 6)))
+NORMS = tuple(map(Population.norms, (3, 6)))
 # The designs of verdicts.
 JUDGED = (
     Design(1, 4, 64),
@@ -72,10 +72,10 @@ def coverage(
             tally = Tally()
             for repetition in range(repetitions):
                 report = draw(population, design, CELLS, [seed, repetition])
-                for name, found, truth in _about_others(population, report):
-                    tally.add(f"{name}, like these", found, truth, about=NEW)
-                for name, found, truth in _about_these(report):
-                    tally.add(f"{name}, these", found, truth)
+                for name, shown, truth in _about_others(population, report):
+                    tally.add(f"{name}, like these", shown, truth, about=NEW)
+                for name, shown, truth in _about_these(report):
+                    tally.add(f"{name}, these", shown, truth)
             yield from tally.rows(f"{population.name}; {design}", repetitions)
 
 
@@ -134,8 +134,8 @@ def stars(
                         draw(population, design, cells, [seed, repetition])
                         for repetition in range(repetitions)
                     )
-                    given = [star for report in reports if (star := _starred(report)) is not None]
-                    yield counted(regime, f"{name} star", nominal, given, repetitions)
+                    starred = [star for report in reports if (star := _starred(report)) is not None]
+                    yield counted(regime, f"{name} star", nominal, starred, repetitions)
 
 
 def _starred(report: Report) -> bool | None:
@@ -162,7 +162,7 @@ def family_wise_error(
             for repetition in range(repetitions):
                 report = draw(population, design, UNBIASED, [seed, repetition], judge=judge)
                 verdicts = {
-                    one.verdict for one in bias_verdicts(report.units, alpha=ALPHA).values()
+                    row.verdict for row in bias_verdicts(report.units, alpha=ALPHA).values()
                 }
                 if verdicts != {"undefined"}:
                     wrong.append(not verdicts.isdisjoint(FOUND))

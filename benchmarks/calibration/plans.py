@@ -52,7 +52,7 @@ def coverage(repetitions: int) -> Iterator[Row]:
 
 
 def _planned(shape: tuple[float, float], prompts: int, rng: Generator) -> Any:
-    """Return the plan of a log of so many prompts, by n and baseline."""
+    """Return the plan of a log of `prompts` prompts, by n and baseline."""
     chances = rng.beta(*shape, prompts)[:, None]
     rewards = torch.from_numpy((rng.random((prompts, _SAMPLES)) < chances).astype(float))
     steps = plan([rewards], [np.arange(prompts)], _BUDGET, [_K])

@@ -55,12 +55,12 @@ def measured(
         for n, k in sizes
         if Method.parse("maxk", baseline, k).refusal(n) is None
     ]
-    found = {}
+    units = {}
     for name, metrics in measure_cells(pool, cells, seed=seed):
         if isinstance(metrics, Exception):
             raise metrics
-        found[name] = Units.from_metrics(metrics)
-    return found
+        units[name] = Units.from_metrics(metrics)
+    return units
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Task:
     k: Sequence[int] = (1, 2, 4, 8)
 
     def after(self, steps: int, name: str = "", **changes: Any) -> Task:
-        """Return the task after so many steps of training."""
+        """Return the task after `steps` steps of training."""
         return replace(
             self, name=f"{name or self.name} after {steps} steps", steps=steps, **changes
         )
@@ -158,7 +158,7 @@ class Source:
         self._all = self._drawn(SETS * task.instances, 16, 0) if task.listed else None
 
     def report(self, size: int, repetition: int) -> dict[str, Units]:
-        """The units of every cell, from a pool of so many trajectories an instance."""
+        """The units of every cell, from a pool of `size` trajectories an instance."""
         task, count = self._task, self._task.instances
         if self._all is None:
             pool = self._drawn(count, size, repetition)
@@ -182,14 +182,14 @@ def redrawn(pool: ScorePool, instances: Tensor, size: int, seed: int) -> ScorePo
     """A new pool of some instances of a listed one, each trajectory drawn by its probability."""
     draws = torch.Generator().manual_seed(seed)
     some = [pool.parts[i] for i in instances.tolist()]
-    listed = [part.listed for part in some if part.listed is not None]
-    chances = torch.stack([one.probabilities for one in listed])
+    listed = [block.listed for block in some if block.listed is not None]
+    chances = torch.stack([table.probabilities for table in listed])
     drawn = torch.multinomial(chances, size, replacement=True, generator=draws)
     parts = []
-    for part, one, rows in zip(some, listed, drawn, strict=True):
-        columns = (one.rewards, one.length, one.logit_proxy, one.ratios)
+    for block, table, rows in zip(some, listed, drawn, strict=True):
+        columns = (table.rewards, table.length, table.logit_proxy, table.ratios)
         trajectories = Trajectories(*(column[rows] for column in columns))
-        parts.append(replace(part, rows=rows, drawn=trajectories))
+        parts.append(replace(block, rows=rows, drawn=trajectories))
     chosen = {
         name: products[instances][:, instances] for name, products in pool.gradient_products.items()
     }
@@ -217,7 +217,7 @@ def false_verdicts(policies: int, tasks: Sequence[Task] = TASKS, seed: int = 0) 
             regime = f"{task.name}, pool of {size}"
             for seeds, judged in (("one seed", alone), ("two seeds", pairs)):
                 verdicts = [
-                    [one.verdict for one in bias_verdicts(report, alpha=ALPHA).values()]
+                    [row.verdict for row in bias_verdicts(report, alpha=ALPHA).values()]
                     for report in judged
                 ]
                 wrong = [
@@ -262,8 +262,8 @@ class Tables:
     def cells(self, tables: Tensor, size: int, seed: int, *, listed: bool) -> dict[str, Units]:
         """The units of every estimator: enumerated where `listed`, else from pools of this size."""
         pool = draw_pool(*(*self._bandit, tables, len(tables), size), objectives=(K,), seed=seed)
-        found = measured(pool, BASELINES, [(N, K)], seed, complete=listed)
-        return {name.partition("-")[0]: units for name, units in found.items()}
+        units = measured(pool, BASELINES, [(N, K)], seed, complete=listed)
+        return {name.partition("-")[0]: each for name, each in units.items()}
 
     def draw(self, count: int, seed: int) -> Tensor:
         """The rewards of new instances, [count, arms]."""
@@ -301,10 +301,10 @@ def heavy_tails(
                 drawn = tables.draw(count, repetition)
                 units = tables.cells(drawn, size, repetition, listed=False)
                 exact = tables.cells(drawn, 2 * N, repetition, listed=True)
-                these = {name: of.columns().mean(1) for name, of in exact.items()}
+                means_here = {name: of.columns().mean(1) for name, of in exact.items()}
                 for about, which, means in (
                     (NEW, "like these", tables.means),
-                    (FIXED, "these", these),
+                    (FIXED, "these", means_here),
                 ):
                     for name, (m2, square, inner, truth) in means.items():
                         variance = m2 - square
@@ -312,14 +312,14 @@ def heavy_tails(
                         if about == FIXED:
                             values["scale"] = inner / truth
                         for measure, value in values.items():
-                            found = interval(units[name], measure, question=about)
-                            tally.add(f"{measure} of {name}, {which}", found, value, about=about)
+                            shown = interval(units[name], measure, question=about)
+                            tally.add(f"{measure} of {name}, {which}", shown, value, about=about)
                     last = means[BASELINES[-1]] @ (1, -1, 0, 0)
                     for name in BASELINES[:-1]:
-                        found = log_ratio(units[name], units[BASELINES[-1]], question=about)
+                        shown = log_ratio(units[name], units[BASELINES[-1]], question=about)
                         value = math.log(means[name] @ (1, -1, 0, 0) / last)
                         tally.add(
-                            f"variance of {name} over subloo, {which}", found, value, about=about
+                            f"variance of {name} over subloo, {which}", shown, value, about=about
                         )
             regime = f"log-normal({sd:g}) rewards; 1 × {count} × {size // N}"
             yield from tally.rows(regime, repetitions)

@@ -35,7 +35,7 @@ def pareto(tail: float) -> Spread:
 
 
 def dominated(share: float, times: float) -> Spread:
-    """Positive numbers of mean 1: a share of them is so many times the others."""
+    """Positive numbers of mean 1: a share of them is `times` as large as the rest."""
     rest = 1 / (1 + share * (times - 1))
     return lambda draws, size: rest * np.where(draws.random(size) < share, times, 1.0)
 
@@ -56,12 +56,12 @@ class Population:
 
     @classmethod
     def alike(cls, name: str, spread: Spread, snr: float = 0.1) -> Population:
-        """Return one in which noise and gradient differ alike."""
+        """Return a population in which noise and gradient differ alike."""
         return cls(name, spread, spread, snr)
 
     @classmethod
-    def of_norms(cls, sd: float, snr: float = 0.1) -> Population:
-        """Return one of mild noise whose ‖∇J‖ have logarithms of this standard deviation."""
+    def norms(cls, sd: float, snr: float = 0.1) -> Population:
+        """Return a population of mild noise; log ‖∇J‖ has the standard deviation `sd`."""
         return cls(f"log-sd of ‖∇J‖ {sd:g}", log_normal(0.5), log_normal(2 * sd), snr, fixed=True)
 
 
@@ -132,14 +132,14 @@ def draw(
         mean[..., 0] = (cell.scale * norm)[:, None, None]
         mean[..., 1] = (cell.beside * norm)[:, None, None]
         variance = noise * cell.variance * log_normal(cell.differs)(draws, count)
-        own = of_groups.standard_normal(shape, dtype=np.float32)
-        far = np.sqrt(SHARED) * shared + np.sqrt(1 - SHARED) * own
-        far *= np.sqrt(variance / DIMENSIONS)[:, None, None, None]
-        means[name], estimates[name] = mean, mean + far
-        square, inner = (np.einsum("ibgd,ibgd->i", mean, other) for other in (mean, gradient))
+        noise_of_cell = of_groups.standard_normal(shape, dtype=np.float32)
+        deviations = np.sqrt(SHARED) * shared + np.sqrt(1 - SHARED) * noise_of_cell
+        deviations *= np.sqrt(variance / DIMENSIONS)[:, None, None, None]
+        means[name], estimates[name] = mean, mean + deviations
+        square, inner = (np.einsum("ibgd,ibgd->i", mean, vector) for vector in (mean, gradient))
         truths[name] = np.stack([variance + square, square, inner, norm**2])
     against = gradient[:, :, 0].repeat(blocks, 1) if not judge else estimates[judge].mean(2)
-    found = {name: _blocks(of, against, exact=not judge) for name, of in estimates.items()}
+    sums = {name: _blocks(of, against, exact=not judge) for name, of in estimates.items()}
     stratum = np.arange(count) // design.instances
     units = {
         name: Units(
@@ -149,7 +149,7 @@ def draw(
             deviations=of.deviations(np.ones(count, dtype=bool)),
             groups=count * blocks * each,
         )
-        for name, of in found.items()
+        for name, of in sums.items()
     }
     return Report(units, truths)
 

@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 
 def counted(regime: str, statistic: str, nominal: float, hits: Sequence[bool], of: int) -> Row:
-    """The row of what was right or given in `hits`, one for each that was shown `of` so many."""
+    """Return the share of `hits`, with the share of the `of` repetitions that show a result."""
     covered = float(np.mean(hits)) if hits else math.nan
     # With a count more on either side: where all are hits, the error is not 0.
     share = (sum(hits) + 1) / (len(hits) + 2)
@@ -43,9 +43,9 @@ def counted(regime: str, statistic: str, nominal: float, hits: Sequence[bool], o
     return Row(regime, statistic, *numbers)
 
 
-def rated(regime: str, statistic: str, truth: float, found: Iterable[Interval]) -> Row:
+def rated(regime: str, statistic: str, truth: float, intervals: Iterable[Interval]) -> Row:
     """The row of intervals of the same truth."""
-    every = list(found)
+    every = list(intervals)
     shown = [each.low <= truth <= each.high for each in every if each.defined]
     return counted(regime, statistic, LEVEL, shown, len(every))
 
@@ -56,11 +56,11 @@ class Tally:
     def __init__(self) -> None:
         self._hits: dict[str, list[bool]] = {}
 
-    def add(self, statistic: str, found: Interval, truth: float, *, about: str = "") -> None:
+    def add(self, statistic: str, shown: Interval, truth: float, *, about: str = "") -> None:
         """Count an interval that is shown, and `about` what was asked if that is given."""
         hits = self._hits.setdefault(statistic, [])
-        if found.defined and about in ("", found.question):
-            hits.append(found.low <= truth <= found.high)
+        if shown.defined and about in ("", shown.question):
+            hits.append(shown.low <= truth <= shown.high)
 
     def rows(self, regime: str, repetitions: int) -> Iterator[Row]:
         """The row of each statistic."""

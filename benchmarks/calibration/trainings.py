@@ -34,7 +34,7 @@ SEEDS = (3, 5, 8)
 
 
 def sparse(share: float) -> Draw:
-    """Exponential values, of which this share is not 0."""
+    """Exponential values; this share is not 0."""
     return lambda draws, size: draws.exponential(size=size) * (draws.random(size) < share)
 
 
@@ -49,7 +49,7 @@ def log_normal(sd: float) -> Draw:
 
 
 def rare(draws: Generator, size: Sequence[int]) -> Array:
-    """Normal values, of which one in ten is 8 sd off."""
+    """Normal values; one in ten is 8 sd off."""
     return draws.normal(size=size) + 8 * (draws.random(size) < 0.1)
 
 
@@ -124,8 +124,8 @@ def over_instances(
     for regime, (draw, truth) in (OF_SHARES if shares else OF_INSTANCES).items():
         for count in counts:
             values = draw(np.random.default_rng([0, count]), (repetitions, count))
-            found = (skewed_mean(row, LEVEL, within=within) for row in values)
-            yield rated(f"{count} instances, {regime}", statistic, truth, found)
+            intervals = (skewed_mean(row, LEVEL, within=within) for row in values)
+            yield rated(f"{count} instances, {regime}", statistic, truth, intervals)
 
 
 def means_of_seeds(repetitions: int, counts: Sequence[int] = SEEDS) -> Iterator[Row]:
@@ -133,11 +133,11 @@ def means_of_seeds(repetitions: int, counts: Sequence[int] = SEEDS) -> Iterator[
     for regime, (draw, truth, within) in OF_SEEDS.items():
         for count in counts:
             values = draw(np.random.default_rng([0, count]), (repetitions, count))
-            found = [seed_mean(row, LEVEL, within) for row in values]
-            yield rated(f"{count} seeds, {regime}", "mean", truth, found)
+            intervals = [seed_mean(row, LEVEL, within) for row in values]
+            yield rated(f"{count} seeds, {regime}", "mean", truth, intervals)
             unmarked = [
                 each if outlying(row) is None else undefined(LEVEL, "a seed apart")
-                for each, row in zip(found, values, strict=True)
+                for each, row in zip(intervals, values, strict=True)
             ]
             yield rated(f"{count} seeds, {regime}", "mean, none apart", truth, unmarked)
 
@@ -177,7 +177,7 @@ def _row(number: int, curves: Array) -> TrainingRow:
     )
 
 
-def of_winners(
+def winners(
     repetitions: int, rows: int = 8, seeds: int = 5, shapes: Mapping[str, Draw] = _SHAPES
 ) -> Iterator[Row]:
     """Rows of equal means: how often a list rules out one, or a table calls one better or worse.
@@ -187,7 +187,7 @@ def of_winners(
     """
     for shape, draw in shapes.items():
         draws = np.random.default_rng([0, rows, seeds])
-        ruled_out, told = [], []
+        ruled_out, differ = [], []
         for _ in range(repetitions):
             curves = draws.normal(size=(seeds, 1, 1)) + draws.normal(size=(seeds, rows, 2))
             if shape in COLLAPSE:
@@ -199,28 +199,30 @@ def of_winners(
             ruled_out.append(any(row is study[0] for row in losers))
             against = [with_differences_to(row, study[0], LEVEL) for row in study[1:]]
             lines = reference_lines(against, ALPHA).values()
-            told.append(any(line.verdict in ("better", "worse") for line in lines))
+            differ.append(any(line.verdict in ("better", "worse") for line in lines))
         where = f"{rows} equal rows, {seeds} seeds, 2 K{shape}"
         yield counted(where, "the best ruled out", ALPHA, ruled_out, repetitions)
-        yield counted(where, "any better or worse", ALPHA, told, repetitions)
+        yield counted(where, "any better or worse", ALPHA, differ, repetitions)
 
 
-def of_other_seeds(repetitions: int) -> Iterator[Row]:
+def other_seeds(repetitions: int) -> Iterator[Row]:
     """Two runs that differ in their seeds alone: how often some number is better or worse."""
 
     for regime, draw in _ALIKE.items():
         for seeds, numbers in ((3, 1), (5, 6), (6, 6), (10, 1), (10, 40)):
             draws = np.random.default_rng([0, seeds, numbers])
             runs = draw(draws, (repetitions, numbers, 2, seeds))
-            told = [any(rank_p_value(a, b, 0.0) < ALPHA / numbers for a, b in run) for run in runs]
+            differ = [
+                any(rank_p_value(a, b, 0.0) < ALPHA / numbers for a, b in run) for run in runs
+            ]
             where = f"two runs of {seeds} seeds, {numbers} compared, {regime}"
-            yield counted(where, "any better or worse, other seeds", ALPHA, told, repetitions)
+            yield counted(where, "any better or worse, other seeds", ALPHA, differ, repetitions)
 
 
 def everything(repetitions: int) -> Iterator[Row]:
     """Every row of the long version."""
     yield from over_instances(repetitions)
     yield from over_instances(repetitions, shares=True)
-    for part in (means_of_seeds, seeds_apart, of_winners):
-        yield from part(repetitions)
-    yield from of_other_seeds(repetitions)
+    for study in (means_of_seeds, seeds_apart, winners):
+        yield from study(repetitions)
+    yield from other_seeds(repetitions)

@@ -141,13 +141,13 @@ def test_winners_are_named_by_chance_no_more_often_than_said():
     """Of rows whose seeds are bell-shaped; where one has another shape, as a list itself says."""
     # Without the correction for rivals 36 % to 52 %: 80 studies show that in all but 1e-4.
     repetitions = 80
-    for row in trainings.of_winners(repetitions):
+    for row in trainings.winners(repetitions):
         alike = row.regime.endswith("2 K")
         assert row.covered <= at_most(row.nominal if alike else 0.13, repetitions), row
 
 
 def test_seeds_alone_make_two_runs_seldom_better_or_worse():
-    rows = list(trainings.of_other_seeds(250))
+    rows = list(trainings.other_seeds(250))
     assert len(rows) == 20
     for row in rows:
         assert row.covered <= at_most(row.nominal, 250), row
