@@ -24,10 +24,14 @@ def test_the_largest_enumerable_size_is_listed_whole(row):
     size = {row.size_parameter: row.enumerable_up_to}
     environment = make(row.name, **size)
     assert row.enumerable(size)
-    listed, rewards = environment.enumerate(environment.instances(1, 4))
+    instances = environment.instances(1, 4)
+    listed, rewards = environment.enumerate(instances)
     assert 1 < len(listed) <= 50_000
     assert len(listed.unique(dim=0)) == len(listed)
     assert rewards.isfinite().all()
+    if len(listed) <= 4_000:
+        log_probs = environment.log_probs(environment.policy(0), instances, listed.unsqueeze(0))
+        assert log_probs.exp().sum().item() == pytest.approx(1.0, abs=1e-12)
 
 
 @every_row
