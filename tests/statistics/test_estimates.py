@@ -156,12 +156,12 @@ def test_the_interval_of_a_quotient_is_what_a_test_of_each_value_does_not_reject
     freedom = means.spread(FIRST - quotient.value * SECOND).freedom
     reach = stats.t.isf((1 - level) / 2, freedom)
     width = quotient.width
-    grid = np.arange(quotient.low - width, quotient.high + width, width / 300)
+    grid = np.arange(quotient.low - width, quotient.high + width, width / 1000)
     inside = [abs(means.spread(FIRST - value * SECOND).t()) <= reach for value in grid]
     accepted = grid[inside]
-    ends = pytest.approx((quotient.low, quotient.high), abs=width / 250)
+    ends = pytest.approx((quotient.low, quotient.high), abs=width / 900)
     assert (accepted[0], accepted[-1]) == ends
-    assert np.diff(accepted).max() <= width / 250
+    assert np.diff(accepted).max() <= width / 900
     assert quotient.low < quotient.value < quotient.high
     assert quotient.question == question
 

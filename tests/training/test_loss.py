@@ -35,13 +35,13 @@ def loss(ratios, weights, mask, **settings):
         (1.5, 2.0, {"epsilon_high": 0.4}, -2.8),
         (0.5, -2.0, {"epsilon_low": 0.4}, 1.2),
         (1.5, 2.0, {"epsilon_low": 0.4}, -2.4),  # each end has its own epsilon
+        (5.0, -2.0, {}, 10.0),
     ],
 )
 def test_clipping_by_hand(ratio, value, weight, settings, expected):
     mask = torch.ones(1, 1, 1, dtype=torch.bool)
-    assert loss([[[value]]], [[weight]], mask, ratio=ratio, **settings)[0] == pytest.approx(
-        expected
-    )
+    result = loss([[[value]]], [[weight]], mask, ratio=ratio, **settings)[0]
+    assert result == pytest.approx(expected, rel=1e-12)
 
 
 # r w by sequence, and the sum of r w by token, of sequences (0, 0), (0, 1), (1, 0), (1, 1).
