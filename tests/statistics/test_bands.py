@@ -43,8 +43,8 @@ def test_a_mean_of_equal_values_has_no_band_and_no_part_in_the_others():
 
 def test_few_rows_that_carry_the_spread_widen_no_band_without_bound():
     """A draw without these rows has no spread but for rounding, and so no t of its own."""
-    values = np.zeros((30, 6))
-    values[:2, 0] = -1 / 3  # one draw in eight has neither: no band
+    values = np.zeros((60, 6))
+    values[:2, 0] = -1 / 3  # one draw in eight has neither row: no band
     for k in range(5):
         values[4 * k : 4 * k + 4, k + 1] = -1 / 3
     band = difference_band([values])

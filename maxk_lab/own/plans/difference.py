@@ -51,8 +51,8 @@ class LogDifference:
             if len(rows):
                 parts.append(f"{words} at K = {ranges([*rows.k])}")
         if len(without):
-            too_few = "too few prompts carry the difference"
-            parts.append(f"no band at K = {ranges([*without.k])}: {too_few}")
+            why = "all differences are equal, or too few prompts differ"
+            parts.append(f"no band at K = {ranges([*without.k])}: {why}")
         rest = with_band[with_band.sign == 0].prompts
         finite = rest[np.isfinite(rest)]
         if len(finite):

@@ -73,8 +73,7 @@ class Answer(BaseModel):
     and methods `tied` with them. `usual` is the highest reference, because each setting and n may
     have its own. For the recommended method, unless it is a reference: its difference in the mean
     (`cost`), at its best temperature (`tuned`) and with POMO's decoding, its gap to the optimum
-    beside the reference's gap, and its `curve` over K, chosen among `rivals` methods. `apart` names
-    rows with an outlying seed.
+    beside the reference's gap, and its `curve` over K. `apart` names rows with an outlying seed.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -96,7 +95,6 @@ class Answer(BaseModel):
     tied: list[str] = []
     cost: Difference | None = None
     curve: Curve | None = None
-    rivals: int = 0
     tuned: Difference | None = None
     pomo: list[Difference] = []
     gaps: tuple[Interval, Interval] | None = None
@@ -219,9 +217,8 @@ def _answer(place: Place, tuned: Lines, *, alone: bool) -> Answer:
         against = place.at(use.compared_with)
         answer.gaps = _gaps(SAMPLED, use, against, top)
         answer.tuned_gaps = _gaps(OWN_TEMPERATURE, use, against, top)
-        # The method was chosen among these by its values.
-        answer.rivals = sum(row.compared_with == use.compared_with for row in place.compared)
-        signs = signs_of_curve(use, against, 1 - place.alpha / answer.rivals)
+        # The method was chosen among the compared rows by its values.
+        signs = signs_of_curve(use, against, 1 - place.alpha / answer.compared)
         answer.curve = _curve(signs)
     return answer
 

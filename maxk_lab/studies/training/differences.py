@@ -136,21 +136,27 @@ def _pairs(row: TrainingRow, rival: TrainingRow, k: int, decoding: str) -> tuple
 def signs_of_curve(row: TrainingRow, rival: TrainingRow, level: float) -> dict[int, int]:
     """Return by K whether Max@K of `row` is above (1) or below (-1) that of `rival`, or open (0).
 
-    The K are those with values per instance. A simultaneous band over them decides (see
+    The K are those with values per instance and a band. A simultaneous band over them decides (see
     `difference_band`). It is about new instances with these policies, not about other seeds. Empty
-    for rows without pairs, for fewer than two K and for fewer than two instances.
+    for rows without pairs, for fewer than two K, for fewer than two instances, and if only some
+    seeds share their instances.
     """
     mine, theirs = row.sampled.values, rival.sampled.values
     ks = [k for k in mine if k in theirs and not why_not_paired(row, rival, k)]
     if len(ks) < 2:
         return {}
     differences = np.stack([mine[k] - theirs[k] for k in ks], -1)  # [S, I, K]
-    if len(set(row.instances)) == 1:  # all seeds share their instances
+    sets = len(set(row.instances))
+    if 1 < sets < len(row.instances):
+        return {}
+    if sets == 1:  # all seeds share their instances
         differences = differences.mean(0, keepdims=True)
     instances = differences.reshape(-1, len(ks))
     if len(instances) < 2:
         return {}
-    return dict(zip(ks, difference_band([instances], level).settled.astype(int), strict=True))
+    band = difference_band([instances], level)
+    signs = zip(ks, band.settled.astype(int), np.isnan(band.low), strict=True)
+    return {k: int(sign) for k, sign, without_band in signs if not without_band}
 
 
 def why_not_paired(row: TrainingRow, rival: TrainingRow, k: int, decoding: str = SAMPLED) -> str:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from scipy import stats
 from trained_rows import (
@@ -28,7 +29,7 @@ from maxk_lab.reports.document import label_of
 from maxk_lab.reports.report import Origin, make_report
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.seeds import seed_mean
-from maxk_lab.studies.training.answer import facts
+from maxk_lab.studies.training.answer import Curve, facts
 from maxk_lab.studies.training.differences import with_differences_to
 from maxk_lab.studies.training.record import Optima
 from maxk_lab.studies.training.row import OWN_TEMPERATURE
@@ -74,6 +75,31 @@ def test_a_significant_lead_has_its_size_its_interval_and_its_cost():
     assert_same(facts.cost.interval, -1 + SURE - NOISE)
     assert (facts.cost.sign, facts.tied, facts.worse, facts.below) == (-1, [], [], [])
     assert (facts.tuned, facts.pomo, facts.gaps) == (None, [], None)
+    assert facts.curve == Curve(above=[4], below=[1], open=[2])
+
+
+def test_the_curve_counts_the_methods_of_every_reference():
+    """A lead of 2.6 errors over instances is settled for one method, not for one of 21."""
+    draws = stats.norm.ppf((np.arange(60) + 0.5) / 60)
+    ahead = draws + 2.6 * stats.sem(draws)
+
+    def on_instances(each):
+        values = np.tile(ahead if each.key.baseline == "centred" else 0 * draws, (5, 1))
+        each = with_ends(each, values=dict.fromkeys((1, 2, 4), values))
+        return replace(each, instances=("a",) * 5)
+
+    firsts = [pomo(), row(CENTRED, [-1, 1, 2.5, 4], SURE)]
+    points = [("maxk", f"affine[0.{i}]", 2) for i in range(10, 30)]
+    forced = [pomo(start="forced")]
+    forced += [row(point, [0, 1, 2, 3], SURE, start="forced") for point in points]
+    for rows, count, above in ((firsts, 1, [1, 2, 4]), (firsts + forced, 21, [])):
+        groups = [rows[:2], rows[2:]]
+        pairs = [each for group in groups for each in compared([*map(on_instances, group)])]
+        facts = facts_of(pairs)
+        (answer,) = facts.answers
+        assert (answer.use.name, answer.compared, answer.curve.above) == (LEAD, count, above)
+        (line,) = (line for line in lines_of(facts)[0] if label_of(line)[0] == "Curve")
+        assert ("corrected for 21 methods" in line) == (count == 21)
 
 
 def test_a_lead_that_is_not_significant_is_the_highest_and_no_more():

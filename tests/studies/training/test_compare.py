@@ -352,3 +352,7 @@ def test_the_signs_of_a_curve_are_about_instances():
     assert signs("a", "b", "c") == {}  # no pairs
     assert signs("a", "a", "a", values={k: better[k][:, :1] for k in ks}) == {}
     assert signs("a", "a", "a", values={1: better[1]}) == {}
+    # Only some seeds share their instances; equal differences have no band.
+    assert signs("a", "a", "b", other=("a", "a", "b")) == {}
+    equal = better | {4: np.ones_like(better[4])}
+    assert signs("a", "a", "a", values=equal) == {1: -1, 2: 0}
