@@ -122,10 +122,11 @@ def compare(
     """Compare run `b` with run `a`, with a verdict for each number.
 
     Runs are names under `results`, folders or bundles. Rows are matched by study, environment and
-    name. Numbers equal up to rounding are identical; a difference below 1 % of A's number is a tie.
-    If the seeds of both runs are equal, the intervals decide. If the seeds or the number of
-    instances differ, an exact rank test over the seeds decides. Verdicts are corrected for all
-    numbers that differ (Bonferroni), at the error rate `alpha`.
+    name. Numbers equal up to rounding are identical; a number is tied if the whole interval of the
+    difference is within 1 % of A's number. If the seeds of both runs are equal, the intervals
+    decide. If the seeds or the number of instances differ, an exact rank test over the seeds
+    decides. Verdicts are corrected for all numbers that differ (Bonferroni), at the error rate
+    `alpha`.
 
     `where` selects rows, as in "k=8,baseline=centred"; `measures` selects numbers by name. With
     fewer comparisons, smaller differences are significant. Raises `LabError` for unknown runs, rows

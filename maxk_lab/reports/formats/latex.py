@@ -23,11 +23,15 @@ _BOX = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 
 def latex(report: Report) -> str:
-    """Return one table of the chosen columns, or the short table of each kind of study."""
+    """Return one table of the chosen columns, or the short table of each kind of study.
+
+    A short table is about the whole run, also in a part of a report; its caption says so.
+    """
     if report.columns:
         return _table(report.chosen, report.chosen.caption[0])
     short = (answer.table for answer in report.answers)
-    brackets = f"{report.origin.level:.0%} confidence intervals in brackets"
+    scope = "all rows of the run; " if report.selection else ""
+    brackets = f"{scope}{report.origin.level:.0%} confidence intervals in brackets"
     return "\n".join(
         _table(block, f"{block.title.removeprefix('In short: ')}; {brackets}.")
         for block in short
