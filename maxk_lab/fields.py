@@ -80,6 +80,11 @@ def start_of(written: Any) -> Any:
     return "multistart" if written == "forced" else written
 
 
+def start_words(recorded: Any) -> Any:
+    """Return the spelling of a start in sweep files: `forced` for the recorded `multistart`."""
+    return "forced" if recorded == "multistart" else recorded
+
+
 Start = Annotated[Literal["iid", "multistart", "forced"], AfterValidator(start_of)]
 
 # The treatment of a group with equal rewards: it counts, is dropped or is replaced.

@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any, ClassVar, Self
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.fields import start_words
 from maxk_lab.planning.identity import (
     IDENTITY_VERSION,
     canonical_json,
@@ -87,7 +88,7 @@ class Unit:
     def place(self) -> str:
         """The environment with its varied settings, e.g. `bandit arms=8`."""
         varied = [
-            f"{re.sub(r'^(environment|policy|behaviour)[.]', '', key)}={value}"
+            f"{re.sub(r'^(environment|policy|behaviour)[.]', '', key)}={start_words(value)}"
             for key, value in self.setting.items()
             if key != "environment.name"
         ]

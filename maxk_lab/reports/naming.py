@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from maxk_lab.environments.words import describe_environment, distinguishing_parameters
 from maxk_lab.estimators.method import Method
+from maxk_lab.fields import start_words
 from maxk_lab.sweep_file.studies import GRID_AXES
 from maxk_lab.visible import visible_line
 
@@ -126,8 +127,7 @@ def setting_words(setting: Setting) -> str:
 def plain_setting(setting: Setting) -> str:
     """Return `arms 8, pomo-100`: the varied values for titles; a file is its name."""
     short = short_names([key for key, _ in setting])
-    # Sweep files say `forced` for the recorded start `multistart`.
-    setting = tuple((key, "forced" if value == "multistart" else value) for key, value in setting)
+    setting = tuple((key, start_words(value)) for key, value in setting)
     return ", ".join(
         visible_line(PurePath(value).stem)
         if isinstance(value, str) and "/" in value

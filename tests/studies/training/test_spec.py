@@ -135,7 +135,7 @@ def test_the_points_of_all_entries_with_the_settings_of_their_own(write: Write) 
     assert trained[12]["k_schedule"] == {"kind": "step", "first": 2, "until": 3}
     assert (trained[13]["start"], trained[13]["weight_normalization"]) == ("multistart", "zscore")
     assert units[13].label == (
-        "tsp start=multistart k_schedule.kind=fixed weight_normalization=zscore, "
+        "tsp start=forced k_schedule.kind=fixed weight_normalization=zscore, "
         "hybrid[0.5]/none n=8 k=4, seed 0"
     )
     points = [
