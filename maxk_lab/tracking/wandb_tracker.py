@@ -101,7 +101,7 @@ def track(
         for record in cells:
             if record.cell["id"] not in places:
                 places[record.cell["id"]] = sender.send_cell(record)
-            progress(len(places), number)
+                progress(len(places), number)
         if records:
             places[""] = sender.send_sweep(records[-1])
             progress(len(places), number)

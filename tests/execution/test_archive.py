@@ -114,8 +114,8 @@ def test_nothing_is_written_into_a_bundle_and_flipped_bits_never_pass(file, run,
         ({}, "File is not a zip file"),
     ],
 )
-def test_a_file_that_is_no_bundle_is_refused(files, why):
-    path = Path("other.zip")
+def test_a_file_that_is_no_bundle_is_refused(tmp_path, files, why):
+    path = tmp_path / "other.zip"
     path.write_bytes(b"no zip file")
     for name, text in files.items():
         with zipfile.ZipFile(path, "w") as archive:

@@ -122,6 +122,21 @@ def test_an_advice_keeps_the_signal(tmp_path):
     assert audit(written(tmp_path / "b.jsonl", nothing)).advice.startswith("no K has a signal: all")
 
 
+@pytest.mark.parametrize(
+    ("solved", "reason"),
+    [
+        (0, "the same on all 30 prompts: no interval"),
+        (1, "an effective 1.1 of 30 prompts carry its spread: no interval"),
+        (2, ""),
+    ],
+)
+def test_an_interval_that_too_few_prompts_carry_is_withheld(tmp_path, solved, reason):
+    lines = [{"group": i // 4, "reward": int(i % 4 == 0 and i < 4 * solved)} for i in range(120)]
+    curve = overall(audit(written(tmp_path / "log.jsonl", lines), ks=(2,))).loc[2]
+    assert curve.reason == reason
+    assert (curve.low <= curve.value <= curve.high) == (not reason)
+
+
 @pytest.mark.slow
 def test_intervals_cover_the_mean_over_prompts():
     """Of 24 prompts with different chances in 3 steps each, with rare successes among them."""

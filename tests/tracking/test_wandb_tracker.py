@@ -90,8 +90,10 @@ def test_trainings_are_sent_live_and_the_rest_at_the_end_and_sending_again_repla
     wait_until(lambda: len(live.sent) == 2)
     places = live.end(SECONDS)
     before = {place: Path(place).stat().st_mtime_ns for place in places.values()}
-    first = track(run, "offline", sent=places)
+    steps = []
+    first = track(run, "offline", sent=places, progress=lambda *step: steps.append(step))
     assert first[:2] == [*before]
+    assert steps == [(3, 3)], "what was sent before is no progress"
     assert before == {place: Path(place).stat().st_mtime_ns for place in before}
     assert wandb.setup().settings.base_url.startswith("https://")
 

@@ -1,6 +1,5 @@
 """The curves are the unbiased ρ̂ of each instance; extras are measured, or have a reason."""
 
-import pytest
 import torch
 from small_environments import make
 
@@ -17,19 +16,21 @@ def test_a_curve_is_pass_at_k_of_the_scorable_samples():
     torch.testing.assert_close(max_curves(rewards), expected.double(), equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ["tsp", "smtwtp"])
-def test_the_extras_are_measured_or_have_a_reason(name):
-    environment = make(name, "float32", **({"num_loc": 6} if name == "tsp" else {"num_job": 5}))
-    instances, policy = environment.instances(4, 1), environment.policy(0)
-    extras = tuple(WAYS) if name == "tsp" else ("greedy", "augmentation")
-    evaluate = EvaluationSettings(extras=extras, samples=6)
-    rewards = decoded(
-        environment, policy, instances, evaluate, temperatures=(), seed=1, extras_seed=2
-    )
-    if name == "smtwtp":
-        assert rewards["greedy"].shape == (4,)
-        assert "no coordinates to rotate" in rewards["greedy_augmented"]
-        return
+def extras(environment, names):
+    settings = EvaluationSettings(extras=names, samples=6)
+    policy, instances = environment.policy(0), environment.instances(4, 1)
+    return decoded(environment, policy, instances, settings, temperatures=(), seed=1, extras_seed=2)
+
+
+def test_an_extra_that_cannot_be_measured_has_a_reason():
+    rewards = extras(make("smtwtp", "float32", num_job=5), ("greedy", "augmentation"))
+    assert rewards["greedy"].shape == (4,)
+    assert "no coordinates to rotate" in rewards["greedy_augmented"]
+
+
+def test_all_extras_of_a_routing_problem():
+    environment = make("tsp", "float32", num_loc=6)
+    rewards = extras(environment, tuple(WAYS))
     assert {values.dtype for values in rewards.values()} == {torch.float64}
     assert {key: tuple(values.shape) for key, values in rewards.items()} == (
         dict.fromkeys(EXTRAS, (4,)) | {"forced": (4, 6)}
@@ -37,5 +38,6 @@ def test_the_extras_are_measured_or_have_a_reason(name):
     # The unturned copy is one of the eight.
     for greedy in ("greedy", "greedy_multistart"):
         assert (rewards[f"{greedy}_augmented"] >= rewards[greedy] - 1e-6).all()
+    policy, instances = environment.policy(0), environment.instances(4, 1)
     forced = sample_rewards(environment.forced_starts(), policy, instances, 6, 2)
     assert torch.equal(rewards["multistart_sampling"], forced.amax(1))

@@ -113,9 +113,9 @@ def test_better_and_worse_are_sorted_from_the_ends():
     gains = {"centred": 1, "subloo": 2, "rloo": -2, "none": -1}
     rows = [row(("maxk", name, 2), [0, 1, 2, 3 + by], SURE) for name, by in gains.items()]
     facts = answer(pomo(), *rows)
-    for methods, sizes in ((facts.better, [2, 1]), (facts.worse, [-2, -1])):
+    for methods, sizes, sign in ((facts.better, [2, 1], 1), (facts.worse, [-2, -1], -1)):
         assert [round(each.interval.value) for each in methods] == sizes
-        assert {each.sign for each in methods} == {1 if sizes[0] > 0 else -1}
+        assert {each.sign for each in methods} == {sign}
 
 
 def test_far_below_is_not_significant_after_correction_and_not_tied():
