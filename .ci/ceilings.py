@@ -40,7 +40,7 @@ CEILINGS = {
     "files": (268, 200),
     "AST nodes": (301_742, 200_000),
     "templates": (389, 450),
-    "tests": (26_049, 19_500),
+    "tests": (26_053, 19_500),
     "benchmarks + docs + .ci": (4_624, 2_000),
     "YAML keys": (125, 150),
     "options": (45, 45),

@@ -9,6 +9,7 @@ import pytest
 
 from maxk_lab.execution.archive import find_run
 from maxk_lab.planning.plan import make_plan
+from maxk_lab.sweep_file.load import load_spec
 
 pytestmark = pytest.mark.slow
 # The longest. Every measure and family of comparisons of theirs is also among those of the others.
@@ -32,6 +33,9 @@ def test_every_record_is_sound_and_planned_and_every_figure_linked(name):
     plan = make_plan(run.spec())
     assert {head.status for head in run.heads.values()} == {"done"}
     assert run.ids() == sorted(cell.id for cell in plan.cells)
+    # A change of the sweep file, or of the code that it names, gives other cells.
+    today = make_plan(load_spec(golden.sweep_file(name)))
+    assert run.ids() == sorted(cell.id for cell in today.cells)
     # The frozen values of a run are computed from all of its records.
     records = [run.read(cell.id, cell) for cell in plan.cells[::7]]
     assert all(record is not None and record.content is not None for record in records)

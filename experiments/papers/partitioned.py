@@ -16,6 +16,6 @@ def loo(rewards: Tensor, k: int) -> Tensor:
 
 
 def _weights(rewards: Tensor, k: int, baseline: str) -> Tensor:
-    """Return the weights [..., n] of the mean over n/K maxima of disjoint groups."""
+    """The weights [..., n] of the mean over n/K maxima, each of which is one sample."""
     maxima = rewards.unflatten(-1, (-1, k)).amax(-1)
     return advantages(maxima, estimator="reinforce", baseline=baseline).repeat_interleave(k, -1)
