@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Self
 
-# The most letters of a quoted value.
+# The most characters of a quoted value.
 LONGEST = 120
 # The most problems of a sweep file in one message.
 MOST_PROBLEMS = 20
@@ -17,17 +17,16 @@ def shown(value: object) -> str:
     """Return a value as a message quotes it: short, and on one line."""
     try:
         return shortened(repr(value), LONGEST)
-    except ValueError:  # Python refuses to print whole numbers of thousands of digits
-        return "a whole number of very many digits"
     except Exception:  # from a user's class
+        if isinstance(value, int):  # Python refuses to print thousands of digits
+            return "a whole number of very many digits"
         return f"an object of {type(value).__name__} that cannot be shown"
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text without its middle if it has more than `most` letters."""
-    if len(text) <= most:
-        return text
-    return f"{text[: most * 2 // 3]} … {text[len(text) - most // 4 :]} ({len(text):,} letters)"
+    """Return a text without its middle if it has many more than `most` characters."""
+    cut = f"{text[: most * 2 // 3]} … {text[len(text) - most // 4 :]} ({len(text):,} characters)"
+    return cut if max(len(cut), most) < len(text) else text
 
 
 class LabError(Exception):
@@ -50,7 +49,10 @@ class MistakeError(LabError, ValueError):
 
 
 class RefusedError(LabError):
-    """The system refuses an operation; the same command continues after the cause is mended."""
+    """The system refuses an operation; the same command continues after the cause is mended.
+
+    In `maxk-lab run` the exit code is 1.
+    """
 
 
 class LabWarning(UserWarning):
@@ -82,7 +84,12 @@ class SpecError(MistakeError):
         self.problems = problems
         lines = [str(problem) for problem in problems[:MOST_PROBLEMS]]
         more = len(problems) - len(lines)
-        super().__init__("\n".join([*lines, *([f"and {more} more problems"] if more else [])]))
+        tail = [f"and {count(more, 'more problem')}"] if more else []
+        super().__init__("\n".join([*lines, *tail]))
+
+    def __reduce__(self) -> tuple[type[Self], tuple[list[Problem]]]:
+        """Return the parts of a copy: the problems, not their text."""
+        return type(self), (self.problems,)
 
 
 def warn(text: str) -> None:
@@ -101,7 +108,7 @@ def first_line(error: BaseException) -> str:
 # A frame in a traceback: the place of the file.
 _FRAME = re.compile(r'^ +File ".*", line \d+')
 # A user error in a traceback, whose message suffices.
-_OURS = re.compile(r"^maxk_lab\.errors\.\w+: ")
+_OURS = re.compile(r"^maxk_lab\.[\w.]+: ")
 
 
 def count(number: int, word: str) -> str:

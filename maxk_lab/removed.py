@@ -46,7 +46,7 @@ KEYS: Mapping[str, str] = {
     "execution.slots": "leave it out; Ray runs as many units as the cluster has cores for",
     "execution.cpus": "leave it out; each unit takes one core",
     "execution.reward_timeout": "use execution.timeout, which limits each cell",
-    "figures": "draw with Altair from maxk_lab.load(RUN, over='seeds'), as docs/figures.py does",
+    "figures": "draw with Altair from maxk_lab.load(RUN, over='seeds'), as docs/selection.py does",
 }
 # A value of a key, as `training.evaluate.reference=pyvrp`.
 VALUES: Mapping[str, str] = {

@@ -57,7 +57,7 @@ def read_rows(path: Path) -> Places:
             start = file.read(4)
         if start == b"PAR1":
             yield from _parquet(path)
-        elif start[:2] == b"PK":
+        elif start == b"PK\3\4":
             advice = "inspect log convert --to json for inspect_ai; Excel can save as CSV"
             raise LabError(f"{path} is an archive, turn it into JSON or CSV: {advice}")
         else:
@@ -116,7 +116,8 @@ def _csv(path: Path, text: IO[str]) -> Places:
     header = re.sub('"[^"]*"', "", next((line for line in text if line.strip()), ""))
     text.seek(0)
     separator = max(",;\t|", key=header.count)
-    separator = separator if separator in header else " "
+    if separator not in header:  # a table of one column may have texts with spaces
+        separator = " " if " " in header.strip() else "\t"
     spaced = bool(re.search(f"[{separator}] ", header))
     csv.field_size_limit(2**31 - 1)
     table = csv.reader(text, delimiter=separator, skipinitialspace=spaced, strict=True)

@@ -95,3 +95,11 @@ def test_an_empty_entry_of_pythonpath_opens_no_folder(tmp_path):
     done = lab(tmp_path, f":{tmp_path}:{LIBRARIES}", "list", "baselines")
     assert "baseline 'x' of x 1.0" in done.stderr
     assert mark.exists()
+
+
+def test_python_m_imports_nothing_from_the_current_folder(tmp_path):
+    mark = tmp_path / "mark"
+    (tmp_path / "typer.py").write_text(f"open({str(mark)!r}, 'w').close()\n")
+    command = [sys.executable, "-m", "maxk_lab", "--version"]
+    assert subprocess.run(command, cwd=tmp_path, check=False, capture_output=True).returncode == 0
+    assert not mark.exists()

@@ -43,7 +43,10 @@ class TrackingError(LabError):
 
     def __init__(self, message: str, sent: Sequence[str]) -> None:
         self.sent = list(sent)
-        super().__init__(message)
+        super().__init__(message, self.sent)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 def chosen_mode(default: str) -> tuple[str, str]:

@@ -160,6 +160,8 @@ def test_prompts_may_be_in_any_form(tmp_path):
     ):
         (tmp_path / "prompts").write_text(text, encoding="utf-8")
         assert read_prompts(tmp_path / "prompts", "q") == LINES
+    (tmp_path / "prompts").write_text("q\none word\nword\n")
+    assert read_prompts(tmp_path / "prompts", "q") == [{"q": "one word"}, {"q": "word"}]
 
 
 SWEEP = """name: a
