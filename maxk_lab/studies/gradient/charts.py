@@ -53,10 +53,10 @@ def estimates(rows: Sequence[GradientRow]) -> Table:
     """Return a table with the columns above, in the order of the charts.
 
     The measure `over_lowest` is the paired ratio to the lowest variance of an unbiased baseline at
-    the same estimator, n and K; the lowest itself has 1.
+    the same estimator, n and K; the lowest itself has 1. Rows that were not compared lack it.
     """
     settings = list(dict.fromkeys(row.key.setting for row in rows))
-    groups = {row.key.group for row in rows if row.over_least is not None}
+    partners = {row.over_least.line.partner for row in rows if row.over_least is not None}
 
     def order(row: GradientRow) -> tuple[Any, ...]:
         key = row.key
@@ -81,7 +81,7 @@ def estimates(rows: Sequence[GradientRow]) -> Table:
             "best": row.best,
         }
         measures: dict[str, Interval] = dict(row.intervals)
-        if row.over_least is not None or key.group in groups:
+        if row.over_least is not None or key.path in partners:
             lowest = Interval(1.0, 1.0, 1.0, 0.95)
             measures["over_lowest"] = lowest if row.over_least is None else row.over_least.mean
         for measure, interval in measures.items() if row.units is not None else ():

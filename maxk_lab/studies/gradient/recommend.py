@@ -66,7 +66,9 @@ def answers(pooled: Pooled[GradientRow], question: Question) -> list[Recommendat
     rows = [
         row
         for row in pooled.rows
-        if row.key.stage == question.stage and row.key.objective == question.objective
+        if row.key.stage == question.stage
+        and row.key.objective == question.objective
+        and question.n in (None, row.key.n)
     ]
     places = grouped(rows, lambda row: row.key.gradient)
     return [ranked(members, question.budget, question.n) for members in places.values()]

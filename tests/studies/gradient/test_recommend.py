@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from maxk_lab.reports.recommendation import Question
 from maxk_lab.reports.report import make_report
 from maxk_lab.statistics.estimates import Sample, stratified_mean
 from maxk_lab.statistics.measures import FIXED, NEW
 from maxk_lab.studies.gradient.contests import contests, simplest
-from maxk_lab.studies.gradient.recommend import _quotient, ranked
+from maxk_lab.studies.gradient.recommend import _quotient, answers, ranked
 
 
 def rows_of(
@@ -93,6 +94,19 @@ def test_a_candidate_is_complete_derived_unbiased_and_divides_the_budget(lab: An
     assert (names(answer), reasons["centred"]) == ([], "n = 16 does not divide 24")
     nothing = ranked(rows, 7, None)
     assert (nothing.candidates, nothing.use) == ((), None)
+
+
+def test_with_forced_starts_only_the_gradients_of_the_asked_n_are_ranked(lab: Any) -> None:
+    """J_K^starts depends on n, so every n is a gradient of its own."""
+    cells = lab.cells(ns=(8, 16), ks=(2,), baselines=("centred", "subloo"))
+    for cell in cells:
+        cell["setting"] = {"start": "multistart"}
+    study = make_report(cells, map(lab.record, cells), name="s").studies["gradient"]
+    for n, sizes in ((8, [8]), (None, [8, 16])):
+        given = answers(study, Question("max@2", 16, 0, "", n))
+        assert [{one.row.key.n for one in answer.candidates} for answer in given] == [
+            {size} for size in sizes
+        ]
 
 
 @pytest.mark.parametrize("turn", [1, -1])
