@@ -1,8 +1,9 @@
 """The baselines: lines on the gaps of sorted rewards, and means weighted by a number g.
 
-s_i are the score weights, rho_-i(k) the Max@k value of the n-1 samples without i, and w = s - b is
-the line of each row. With an objective E[sum_j alpha_j R_(j:K)] in place of the maximum, s and rho
-are those of the objective, and "at K-1" means its reduced form (`Objective.exact_reduced`).
+s_i are the score weights, and rho_-i(k) is the Max@k value of the n-1 samples without i. Each row
+gives the weights w = s - b, or their line. With an objective E[sum_j alpha_j R_(j:K)] in place of
+the maximum, s and rho are those of the objective, and "at K-1" means its reduced form
+(`Objective.exact_reduced`).
 Imports no torch.
 """
 
@@ -121,7 +122,8 @@ def subloo(n: int, k: int, objective: Objective | None) -> Line:
     """Each subset's gap between best and second best, to its best (PKPO's sloo_minus_one).
 
     Exactly zero below rank K, never negative, monotone in the reward. For another objective: the
-    mean of what the sample adds to its subsets, against the reduced objective without it.
+    K/n times the mean of what the sample adds to its subsets, against the reduced objective without
+    it.
     """
     return lines.subloo(n, k, objective)
 

@@ -205,8 +205,16 @@ def usable_weights(
     unusable samples enter no baseline. The weights of unusable samples are 0. If the pair (or
     `zscore`: m = 1) refuses m samples, all weights of the group are 0. With `centred`, the weights
     sum to 0, and the estimate is unbiased for J_K *among usable trajectories*. With other
-    baselines, there is also a pull towards usable trajectories, in proportion to the sum.
+    baselines, there is also a pull towards usable trajectories, in proportion to the sum. For
+    `shrinkage`, the other prompts are those with equally many usable samples.
     """
+    if method.uses_other_prompts and rewards.dim() > 2 and rewards.numel():
+        # Only the first dimension is prompts.
+        pairs = zip(rewards.unbind(1), usable.unbind(1), strict=True)
+        options = numbers | {"trajectory_weights": {}, "weight_normalization": weight_normalization}
+        parts = [usable_weights(method, *pair, **options) for pair in pairs]
+        values, refused = (torch.stack(each, 1) for each in zip(*parts, strict=True))
+        return values, refused
 
     def groups(values: Tensor) -> Tensor:
         size = values.shape[-1]

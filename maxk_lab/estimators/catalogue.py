@@ -156,7 +156,7 @@ def _row_of(
         if isinstance(function, MethodRow):
             if (reason := function.refusal(rewards.shape[-1], k)) is not None:
                 raise LabError(reason)
-            function = function.function
+            function = function.weights if isinstance(function, BaselineRow) else function.function
         values = torch.as_tensor(function(rewards, k), device=rewards.device)
         if values.shape != rewards.shape:
             shapes = f"{list(values.shape)} for rewards of shape {list(rewards.shape)}"

@@ -174,7 +174,7 @@ def _like_rewards(values: Tensor, rewards: Tensor, name: str) -> Tensor:
 
 
 def check_coefficients(coefficients: Tensor, rewards: Tensor, count: int) -> Tensor:
-    """Return fitted coefficients `[..., count]`, which broadcast over the groups, in float64."""
+    """Return finite coefficients `[..., count]`, which broadcast over the groups, in float64."""
     check_real(coefficients, "coefficients", f"of shape [..., {count}]")
     groups, shape = rewards.shape[:-1], coefficients.shape
     sizes = zip(reversed(shape[:-1]), reversed(groups), strict=False)
@@ -184,4 +184,5 @@ def check_coefficients(coefficients: Tensor, rewards: Tensor, count: int) -> Ten
             f"coefficients must be [..., {count}] over the leading dimensions of rewards "
             f"{list(rewards.shape)}, got shape {list(shape)}"
         )
-    return coefficients.detach().double()
+    values = coefficients.detach().double()
+    return check_values(values, values == values, "coefficients must be finite")

@@ -35,9 +35,7 @@ class Mixture(Method):
     @cached_property
     def parts(self) -> list[tuple[float, Method]]:
         """Return the share and the method of each part with a share above 0."""
-        share, *names = self.estimator.params["parts"]
-        both = zip((share, 1.0 - share), (_method(name, self.k) for name in names), strict=True)
-        return [(each, method) for each, method in both if each]
+        return _methods(self.estimator.params["parts"], self.k)
 
     def objective_at(self, n: int) -> Objective:
         first, *rest = (method.objective_at(n) for _, method in self.parts)
@@ -75,10 +73,10 @@ class Mixture(Method):
 
 def mixed_weights(rewards: Tensor, k: int, parts: Parts) -> Tensor:
     """Return share * weights(A) + (1 - share) * weights(B) `[..., n]`, float64."""
-    share, *names = parts
-    first, second = (_method(name, k).weights(rewards.double()) for name in names)
-    mixed: Tensor = share * first + (1.0 - share) * second
-    return mixed
+    first, *rest = (
+        share * method.weights(rewards.double()) for share, method in _methods(parts, k)
+    )
+    return sum(rest, first)
 
 
 def read_parts(written: Any) -> Parts:
@@ -91,6 +89,13 @@ def read_parts(written: Any) -> Parts:
     except LabError as error:
         raise ValueError(str(error).strip()) from None
     return share, names[0], names[1]
+
+
+def _methods(parts: Parts, k: int) -> list[tuple[float, Method]]:
+    """Return the share and the method of each part with a share above 0."""
+    share, *names = parts
+    both = zip((share, 1.0 - share), (_method(name, k) for name in names), strict=True)
+    return [(each, method) for each, method in both if each]
 
 
 def _method(name: str, k: int = 1) -> Method:

@@ -1,7 +1,8 @@
 """The estimators: of the maximum, the mean and other statistics of K samples, and heuristics.
 
-Those of an objective give it, and the weights are those of any baseline. All others have a baseline
-built in; most scale by a statistic of the group or favour its best sample, and are biased by it.
+Those of an objective give it, and the weights are those of any baseline. `off_policy_maxk` has
+baselines of its own. All others have a baseline built in; most scale by a statistic of the group or
+favour its best sample, and are biased by it.
 Functions use tensors by their methods: this module imports no torch.
 """
 
@@ -82,7 +83,8 @@ def grpo(rewards: Tensor, k: int, eps: float) -> Tensor:
     "w_i = [R_i - mean(R) + alpha (max R - mean(R)) if i is best] / n; tied best share alpha",
     where=two_samples_up_to_n,
     source="Wang et al. 2024 (Leader Reward), arXiv 2405.13947",
-    biased="biased for every J_K: the best sample is chosen by its own reward",
+    biased="biased for every J_K: the best sample is chosen by its own reward; at alpha = 0 it is "
+    "(n-1)/n times the gradient of J_1",
     shift_invariant=True,
     parameter=Setting("alpha", NotNegative, 1.0, "extra weight of the best; 0 is the mean"),
     examples=("leader_reward[0.0]", "leader_reward[8.0]"),
@@ -231,7 +233,7 @@ def _read_parts(written: Any) -> Any:
     ),
 )
 def mix(rewards: Tensor, k: int, parts: Any) -> Tensor:
-    """Mixture of two methods: biased if A or B is, except for a scale that both share."""
+    """Mixture of two methods: unbiased if both are; a scale that both share is its scale."""
     from maxk_lab.estimators.mixtures import mixed_weights
 
     return mixed_weights(rewards, k, parts)

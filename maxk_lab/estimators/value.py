@@ -93,6 +93,7 @@ def apply_sample_loo(s: Tensor, rewards: Tensor, k: int, *, stable_sort: bool = 
     first.
     """
     check_rewards(s, "s")
+    check_rewards(rewards)
     if s.shape != rewards.shape:
         raise LabError(
             f"s must have the shape of rewards {list(rewards.shape)}, got {list(s.shape)}"

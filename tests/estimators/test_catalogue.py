@@ -224,6 +224,14 @@ def test_what_is_checked_of_one_estimator_or_one_baseline(monkeypatch: pytest.Mo
     assert {baseline for _, baseline in pairs} == {"subloo"}
 
 
+def test_a_mixture_that_needs_three_samples_is_checked() -> None:
+    results = check_pair("mix[0.5 top_m[3]/group_mean maxk/group_mean]", "none")
+    assert [result.name for result in results if result.ok][:2] == [
+        "bias seen",
+        "unbiased up to scale",
+    ]
+
+
 def raises(*_: object, **__: object) -> None:
     raise RuntimeError("broken")
 

@@ -43,6 +43,8 @@ TABLE = [
     ("rs_grpo[1e-15]", 1, [0, 1, 5], [-2, -1, 3], 3),
     ("mix", 2, [0, 1, 3], [-4, 1, 15], 12),
     ("mix[0.25 reinforce/none maxk/none]", 3, [0, 0, 3], [9, 9, 10], 4),
+    ("mix[1 maxk/subloo maxrl]", 3, [0, 1, 3], [0, 0, 2], 1),  # a part without a share does not run
+    ("mix[0 maxk/centred maxk/subloo]", 3, [0, 1, 3], [0, 0, 2], 1),
     ("rs_grpo[500]", 1, [-3, 7], [-1, 1], 1000),
     # The estimators of PKPO's Figure 4, beside its sweep.
     ("partitioned:none", 2, [1, 4, 2, 3, 9, 0], [4, 4, 3, 3, 9, 9], 3),

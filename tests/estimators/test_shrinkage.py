@@ -56,6 +56,8 @@ def test_laws(k: int) -> None:
     torch.testing.assert_close(weigh(rewards[..., order], k), weights[..., order])
     torch.testing.assert_close(weigh(rewards[prompts], k), weights[prompts])
     torch.testing.assert_close(weigh(rewards[:, 1], k), weights[:, 1])
+    all_usable = advantages(rewards, baseline="shrinkage", k=k, usable=torch.ones_like(rewards))
+    torch.testing.assert_close(all_usable, weights)
     torch.testing.assert_close(weigh(rewards + 1024, k), weights, rtol=0, atol=1e-12)
     torch.testing.assert_close(weigh(1e200 * rewards, k), 1e200 * weights)
     moved = rewards.clone()

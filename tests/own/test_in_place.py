@@ -14,7 +14,7 @@ from maxk_lab.estimators.method import Method
 
 MODULE = '''
 from maxk_lab import advantages
-from maxk_lab.estimators import baseline, estimator
+from maxk_lab.estimators import baseline, estimator, lines
 
 IMPORTED = print("imported")
 
@@ -36,6 +36,10 @@ def doubled(rewards, k):
 
 def wrong(rewards, k):
     return rewards[..., :1]
+
+@baseline()
+def line(n, k):
+    return lines.score(n, k)
 '''
 pytestmark = pytest.mark.usefixtures("forked")
 SWEEP = """
@@ -130,6 +134,8 @@ def test_weights_of_a_function_itself_and_by_name(folder):
     assert torch.equal(advantages(rewards, k=2, baseline=mine), mine(rewards, 2))
     by_name = advantages(rewards, k=2, baseline="mine_in_place:plain")
     torch.testing.assert_close(by_name, advantages(rewards, k=2))
+    by_line = advantages(rewards, k=2, baseline="mine_in_place:line")
+    torch.testing.assert_close(by_line, advantages(rewards, k=2, baseline="none"))
     with pytest.raises(LabError, match=r"gives shape \[3, 1\] for rewards of shape \[3, 6\]"):
         advantages(rewards, k=2, baseline="mine_in_place:wrong")
 
