@@ -13,7 +13,7 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,8 +25,8 @@ from maxk_lab.errors import LabError
 from maxk_lab.execution.records import RunDirectory, modified
 from maxk_lab.execution.store import SUFFIX
 from maxk_lab.files import save_atomically, write_atomically
-from maxk_lab.planning.identity import FILE_KEYS
 from maxk_lab.planning.plan import make_plan
+from maxk_lab.sweep_file.content import files_in
 from maxk_lab.sweep_file.model import Sweep
 
 BUNDLE = ".zip"
@@ -125,11 +125,11 @@ def unpack(bundle: Bundle, results: Path) -> RunDirectory:
     run = RunDirectory(results / spec.name)
     keep_both = f"maxk-lab run {bundle.place} --results ANOTHER_FOLDER"
     if os.path.lexists(run.spec_path):
-        sweeps = [sweep.model_dump(mode="json") for sweep in (run.spec(), spec)]
+        before, after = (sweep.model_dump(mode="json") for sweep in (run.spec(), spec))
         differing = [
             key
-            for key in sweeps[0]
-            if key not in ("execution", "tracking") and sweeps[0][key] != sweeps[1][key]
+            for key in dict.fromkeys((*before, *after))
+            if key not in ("execution", "tracking") and before.get(key) != after.get(key)
         ]
         if differing:
             raise LabError(
@@ -189,22 +189,9 @@ def write_bundle(
                 archive.writestr(info, data, method, 9)
 
     save_atomically(path, write)
-    named = (*_files_in(plan.spec.model_dump(mode="json")), *plan.spec.content)
+    named = (*files_in(plan.spec.model_dump(mode="json")), *plan.spec.content)
     missing = len(plan.cells) - len(heads)
     return Written(path, len(heads), missing, run.stale(plan), tuple(dict.fromkeys(named)))
-
-
-def _files_in(tree: Any) -> Iterator[str]:
-    """Yield the paths of the files that a resolved sweep names."""
-    if isinstance(tree, Mapping):
-        if set(tree) == FILE_KEYS:
-            yield str(tree["path"])
-        else:
-            for value in tree.values():
-                yield from _files_in(value)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from _files_in(value)
 
 
 def find_runs(results: str | Path = "results") -> list[RunDirectory]:

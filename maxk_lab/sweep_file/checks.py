@@ -44,7 +44,7 @@ def check_meaning(sweep: Sweep, source: Source) -> None:
     axes = ([len(values) for _, values in entry if isinstance(values, tuple)] for entry in grids)
     seeds = math.prod(map(len, [sweep.seeds, *sweep.vary.values()]))
     if (cells := seeds * sum(map(math.prod, axes))) > MOST_CELLS:
-        source.add((), f"has {cells:,} cells, more than the {MOST_CELLS:,} of a sweep: split it")
+        source.add((), _too_many(cells))
         return
     combinations = [*variants(sweep, sweep.vary)]
     runnable = [variant for variant in combinations if variant.refusal is None]
@@ -56,6 +56,10 @@ def check_meaning(sweep: Sweep, source: Source) -> None:
         source.add(*finding)
     if not source.problems:
         _check_loading(runnable, source)
+
+
+def _too_many(cells: int) -> str:
+    return f"has {cells:,} cells, more than the {MOST_CELLS:,} of a sweep: split it"
 
 
 def _study_problems(sweep: Sweep, variants: Sequence[Variant]) -> Iterator[Finding]:
@@ -75,8 +79,12 @@ def _study_problems(sweep: Sweep, variants: Sequence[Variant]) -> Iterator[Findi
         yield from (Finding(*problem) for problem in spec.check(study, variants))
         units = spec.units(study, (0,), variants)
         points[kind] = [cell.point for unit in units for cell in unit.cells]
+    # Stages and other axes of a study multiply the points of its grid.
+    cells = len(sweep.seeds) * sum(map(len, points.values()))
+    if cells > MOST_CELLS:
+        yield Finding((), _too_many(cells))
     # The problems of a grid that cannot run are reported already.
-    if all(points.values()):
+    elif all(points.values()):
         yield from check_claims(sweep.claims, points, sweep.studies)
 
 

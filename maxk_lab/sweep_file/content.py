@@ -120,6 +120,19 @@ def texts_in(value: Any) -> Iterator[str]:
             yield from texts_in(inner)
 
 
+def files_in(value: Any) -> Iterator[str]:
+    """Yield the paths of the files that a resolved sweep names."""
+    if isinstance(value, Mapping):
+        if value.keys() == {"path", "sha256"}:
+            yield str(value["path"])
+        else:
+            for inner in value.values():
+                yield from files_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from files_in(inner)
+
+
 def rows_on_axes(value: Any) -> Names:
     """Return the estimators and baselines that a plain value names, without parameters."""
     rows: Names = {}

@@ -14,7 +14,7 @@ from maxk_lab.errors import LabError, shortened
 from maxk_lab.installed import look_beside
 from maxk_lab.removed import removed_key, removed_value
 from maxk_lab.sweep_file.checks import check_meaning, join, resolve_vary
-from maxk_lab.sweep_file.content import content_of, rows_on_axes, texts_in
+from maxk_lab.sweep_file.content import content_of, files_in, rows_on_axes
 from maxk_lab.sweep_file.findings import findings
 from maxk_lab.sweep_file.model import Sweep, sweep_model
 from maxk_lab.sweep_file.place import RECORDED
@@ -141,7 +141,7 @@ def spec_to_yaml(sweep: Sweep) -> str:
 
     tree = as_mapping(sweep)
     words = {key: tree.pop(key) for key in ("name", "description")}
-    names = short_names(filter(os.path.isabs, texts_in(tree)))
+    names = short_names(filter(os.path.isabs, (*files_in(tree), *sweep.content)))
 
     def shorten(value: Any) -> Any:
         if isinstance(value, dict):

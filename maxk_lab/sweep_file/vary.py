@@ -153,8 +153,9 @@ def _key_problems(environment: Block, policy: Block, written: Vary) -> Iterator[
             text += f"training, as in {{estimator: …, with: {{{name}: …}}}}"
         yield Finding(("vary", key), text, key=True)
     for key in written.keys() & {*shared}:
-        if next(iter(settings.values()))[key].type is list:
-            text = f"{key.partition('.')[2]} is a list; a sweep varies single values"
+        if (kind := next(iter(settings.values()))[key].type) in (list, dict):
+            what = f"{key.partition('.')[2]} is a {'list' if kind is list else 'mapping'}"
+            text = f"{what}; a sweep varies single values"
             yield Finding(("vary", key), text, key=True)
 
 

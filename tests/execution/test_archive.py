@@ -13,7 +13,7 @@ from maxk_lab.errors import LabError, LabWarning
 from maxk_lab.execution.archive import Bundle, find_run, find_runs, unpack, write_bundle
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.run import Run, execute
-from maxk_lab.sweep_file.load import load_spec
+from maxk_lab.sweep_file.load import as_mapping, load_spec
 
 
 @pytest.fixture
@@ -150,11 +150,14 @@ def test_records_of_an_unpacked_bundle_and_of_the_run_in_its_place_count(run, pl
 
 
 def test_what_lies_in_the_place_of_a_run_is_left_alone(run, plan, file):
-    run.write_spec(plan.spec.model_copy(update={"seeds": (0, 1, 2)}))
-    before = run.spec_path.read_bytes()
-    with pytest.raises(LabError, match=r"results/small is another run .* differ in seeds"):
-        unpack(Bundle(file), Path("results"))
-    assert run.spec_path.read_bytes() == before
+    written = as_mapping(plan.spec)
+    trained = written | {"training": {"batch": 8, "grid": written["gradient"]["grid"]}}
+    for spec, key in ((written | {"seeds": 3}, "seeds"), (trained, "training")):
+        run.write_spec(load_spec(spec))
+        before = run.spec_path.read_bytes()
+        with pytest.raises(LabError, match=rf"results/small is another run .* differ in {key}\."):
+            unpack(Bundle(file), Path("results"))
+        assert run.spec_path.read_bytes() == before
     for path in (Path("second/small/notes.txt"), Path("third/small")):
         path.parent.mkdir(parents=True)
         path.write_text("mine")

@@ -48,7 +48,7 @@ def test_no_more_is_shown_than_is_read(write):
     lines = problems(write(text))
     assert len(lines) == 3
     assert all(len(line) < 1000 and "\n" not in line for line in lines)
-    assert "50,002 letters" in lines[0]
+    assert "50,002 characters" in lines[0]
     with pytest.raises(LabError) as caught:
         load_spec(write(SMALL + "".join(f"k{i}: 1\n" for i in range(500))))
     lines = str(caught.value).splitlines()
@@ -73,3 +73,9 @@ def test_seeds_are_a_list_or_how_many_and_may_be_shifted(write):
     assert load_spec(path, ["seeds=2"], seeds_shifted_by=100).seeds == (100, 101)
     assert load_spec(path, ["seeds=3"]) == load_spec(path, ["seeds=[0, 1, 2]"])
     assert load_spec(write(spec_to_yaml(shifted))).seeds == (100, 107)
+
+
+def test_a_text_that_only_looks_like_a_path_stays(write):
+    claim = {"name": "/no/path", "kind": "unbiased", "detectable": 1.0}
+    spec = load_spec(write(f"{SMALL}claims: [{claim}]\n"))
+    assert load_spec(write(spec_to_yaml(spec))) == spec
