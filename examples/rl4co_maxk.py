@@ -14,7 +14,7 @@ model = with_maxk(AttentionModel)(
     env,
     num_samples=16,
     k=8,
-    baseline="subloo",
+    baseline="centred",
     policy_kwargs={"embed_dim": 32, "num_encoder_layers": 1, "num_heads": 4},
     batch_size=32,
     train_data_size=1600,

@@ -35,7 +35,7 @@ PANELS = {
     },
     "Read": {
         "report": "Tables, figures and verdicts on the claims of runs.",
-        "compare": "Compare two runs: identical, tied, better, worse or not significant.",
+        "compare": "Compare two runs: identical, equivalent, better, worse or not significant.",
         "show": "List the runs, show a run, or trace one cell.",
         "list": "List what a sweep can name, with formulas.",
     },

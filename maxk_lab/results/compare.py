@@ -24,7 +24,7 @@ from maxk_lab.statistics.measures import described
 if TYPE_CHECKING:
     import pandas as pd
 
-VERDICTS = ("worse", "better", "differs", "not significant", "tied", "identical")
+VERDICTS = ("worse", "better", "differs", "not significant", "equivalent", "identical")
 # A difference below this share of A's number is a tie.
 TIE = 0.01
 # Rounding errors are below this share of the largest number with the same unit in the row.
@@ -58,7 +58,7 @@ class Comparison:
     | better | the better side, lower or higher; empty if neither side is better |
     | a, a_low, a_high, b, b_low, b_high | the number in A and in B, with 95 % intervals |
     | difference, low, high, level | B − A; its interval is corrected for all comparisons |
-    | verdict | worse, better, differs, not significant, tied or identical |
+    | verdict | worse, better, differs, not significant, equivalent or identical |
     | reason | why the number cannot differ significantly |
 
     `findings` has the rows, claims and verdicts of tests that differ between the runs. Its columns
@@ -122,8 +122,8 @@ def compare(
     """Compare run `b` with run `a`, with a verdict for each number.
 
     Runs are names under `results`, folders or bundles. Rows are matched by study, environment and
-    name. Numbers equal up to rounding are identical; a number is tied if the whole interval of the
-    difference is within 1 % of A's number. If the seeds of both runs are equal, the intervals
+    name. Numbers equal up to rounding are identical. They are equivalent if the whole interval of
+    the difference is within 1 % of the number of A. If both runs have the same seeds, the intervals
     decide. If the seeds or the number of instances differ, an exact rank test over the seeds
     decides. Verdicts are corrected for all numbers that differ (Bonferroni), at the error rate
     `alpha`.
@@ -243,7 +243,7 @@ def verdict(line: Mapping[Any, Any], alpha: float) -> tuple[str, str]:
     if not line["other_draws"] and (math.isnan(low) or math.isnan(high)):
         return "not significant", "no interval in A or B"
     if -slack <= low and high <= slack:
-        return "tied", ""
+        return "equivalent", ""
     if low <= 0 <= high or line["p_value"] >= alpha:
         return "not significant", ""
     if not line["better"]:

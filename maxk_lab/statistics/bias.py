@@ -140,7 +140,7 @@ def _tested(units: Units) -> _Tested | BiasVerdict:
     if not norm_is_known(units):
         return BiasVerdict(
             "undefined",
-            reason="the norm of the gradient it is judged against is not significantly above zero",
+            reason="the norm of the reference gradient is not significantly above zero",
         )
     norm, tested_norm = stratified_mean(np.stack([units.truth, tested * units.truth]), stratum)
     along, anywhere = deviations.along.spread(stratum), deviations.anywhere.spread(stratum)

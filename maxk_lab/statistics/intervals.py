@@ -63,7 +63,7 @@ ALIKE = 0.1
 MOST_FREEDOM = 7
 # The reason why a measure is undefined, by the norm in its denominator that may be zero.
 _NORMS = {
-    "truth": "the norm of the gradient it is judged against is not significantly above zero",
+    "truth": "the norm of the reference gradient is not significantly above zero",
     "mean_square": "the norm of the mean estimate is not significantly above zero",
 }
 

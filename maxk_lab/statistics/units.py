@@ -278,8 +278,9 @@ class Units:
 
     @property
     def known_cross_products(self) -> Array:
-        """The `cross_products` [U], NaN for units without."""
-        return np.full(len(self.m2), np.nan) if self.cross_products is None else self.cross_products
+        """The `cross_products` [U], NaN for units without, or with fewer than three a stratum."""
+        crosses = np.nan if self.cross_products is None else self.cross_products
+        return np.where(np.bincount(self.stratum)[self.stratum] < 3, np.nan, crosses)
 
     def between_instances(self) -> tuple[Array, Array]:
         """Return pseudo-values [U] of ‖mean E ĝ‖² and of V_between = tr Cov_i E ĝ_i.
@@ -289,16 +290,18 @@ class Units:
 
         A step of B rollouts has B/n groups, each of another instance. So the variance of its
         gradient is (n/B) (V_n + V_between), with V_n = m2 − mean_square of one group. The
-        pseudo-values are 2 c_i − mean c with c the `cross_products`. Their spread gives an interval
-        about new instances (jackknife of a mean over pairs). An interval about fixed instances is
-        not recorded. All units of a stratum are NaN if one unit has no cross product.
+        pseudo-values of the jackknife are mean c + 2 (U − 1)/(U − 2) (c_i − mean c), with c the
+        `cross_products` of the U units of a stratum. Their spread gives an interval about new
+        instances. An interval about fixed instances is not recorded. All units of a stratum are
+        NaN if one unit has no cross product.
         """
         crosses = self.known_cross_products
-        mean = np.empty_like(crosses)
+        squares = np.empty_like(crosses)
         for stratum in np.unique(self.stratum):
             members = self.stratum == stratum
-            mean[members] = crosses[members].mean()
-        squares = 2 * crosses - mean
+            number, mean = members.sum(), crosses[members].mean()
+            factor = 2 * (number - 1) / max(1, number - 2)
+            squares[members] = mean + factor * (crosses[members] - mean)
         return squares, self.mean_square - squares
 
     @property
@@ -307,8 +310,8 @@ class Units:
         if not np.isnan(self.known_cross_products).any():
             return ""
         return (
-            "no products of the instances' gradients: an earlier record, one instance a seed, "
-            "forced starts, a behaviour policy, or an estimate biased in direction"
+            "no products of the instances' gradients: an earlier record, fewer than 3 instances a "
+            "seed, forced starts, a behaviour policy, or an estimate biased in direction"
         )
 
     def effective_instances(self) -> dict[str, float]:

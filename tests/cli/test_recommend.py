@@ -62,7 +62,7 @@ def test_missing_cells_are_measured_once_and_ranked_by_the_variance_of_a_step(as
     assert json.loads(again.stdout) == [answer], "by the run's name"
     assert "finished" not in again.stderr
     printed = ask("budget")
-    for line in ("Recommended: maxk with centred", "Paste: ", "each of another instance"):
+    for line in ("Recommended: maxk with centred", "Paste: ", "groups of different"):
         assert line in printed.stdout
     assert "left out, fitted to gradients: no training can use it" in printed.stderr
     one_n = json.loads(ask("budget", "--n", "3", "--json").stdout)

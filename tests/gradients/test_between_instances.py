@@ -109,15 +109,25 @@ def test_a_step_has_the_variance_of_its_groups_and_of_their_instances(complete):
     assert "biased in direction" in biased.no_between
 
 
-def test_seeds_keep_their_own_instances_and_records_without_products_have_a_reason():
-    def units(crosses):
-        three = np.ones(3)
-        return Units(np.zeros(3, dtype=int), three, three, three, three, cross_products=crosses)
+def test_pseudo_values_are_those_of_the_jackknife_by_seed_or_have_a_reason():
+    def units(crosses, count=3):
+        one = np.ones(count)
+        return Units(np.zeros(count, dtype=int), one, one, one, one, cross_products=crosses)
+
+    gradients = np.random.default_rng(0).normal(size=(7, 4))
+    crosses = (gradients @ gradients.T - np.diag((gradients**2).sum(1))).sum(1) / 6
+    squares, _ = units(crosses, 7).between_instances()
+    for i in range(7):
+        sums = np.delete(gradients, i, axis=0)
+        without = ((sums.sum(0) ** 2).sum() - (sums**2).sum()) / 30
+        assert squares[i] == pytest.approx(7 * crosses.mean() - 6 * without, rel=1e-12)
+    # Two instances have no spread, so no interval about others.
+    assert units(np.ones(2), 2).no_between
 
     pooled = Units.pool([units(np.array([0.0, 0.5, 1.0])), units(np.array([2.0, 2.0, 2.0]))])
     squares, between = pooled.between_instances()
-    assert squares.tolist() == [-0.5, 0.5, 1.5, 2.0, 2.0, 2.0]
-    assert between.tolist() == [1.5, 0.5, -0.5, -1.0, -1.0, -1.0]
+    assert squares.tolist() == [-1.5, 0.5, 2.5, 2.0, 2.0, 2.0]
+    assert between.tolist() == [2.5, 0.5, -1.5, -1.0, -1.0, -1.0]
     earlier = Units.pool([units(np.array([0.0, 0.5, 1.0])), units(None)])
     assert earlier.no_between.startswith("no products of the instances' gradients")
     assert [math.isnan(v) for v in earlier.between_instances()[1]] == [False] * 3 + [True] * 3

@@ -1,4 +1,4 @@
-"""Two runs compared: identical, tied, better, worse, lost; and the changes between them."""
+"""Two runs compared: identical, equivalent, better, worse, lost; and the changes between them."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_changed_settings_are_listed_and_rows_matched_by_key(before, tmp_path):
 def test_three_other_seeds_decide_nothing(before, tmp_path):
     comparison = compare(before.root, measured(tmp_path / "seeds", "seeds=[11,12,13]").root)
     counts = comparison.verdicts
-    assert counts["better"] == counts["worse"] == counts["differs"] == counts["tied"] == 0
+    assert counts["better"] == counts["worse"] == counts["differs"] == counts["equivalent"] == 0
     assert counts["not significant"] > 20
     assert comparison.changes == ("seeds 0, 1, 2 -> 11, 12, 13",)
     text = comparison.to("terminal")
@@ -289,7 +289,7 @@ def test_the_verdict_on_a_difference(low, high, better, word):
     line |= {"rounding": 1e-9, "other_draws": False, "p_value": math.nan}
     assert verdict(line, 0.05)[0] == word
     # A tie is below 1 % of A, whatever the sign; a difference of rounding is none.
-    assert verdict(line | {"value_a": 1000.0, "low": -10, "high": 9.9}, 0.05)[0] == "tied"
+    assert verdict(line | {"value_a": 1000.0, "low": -10, "high": 9.9}, 0.05)[0] == "equivalent"
     assert verdict(line | {"value_b": 10.0 + 1e-10}, 0.05)[0] == "identical"
     assert verdict(line | {"value_b": math.nan}, 0.05) == ("not significant", "undefined in B")
 

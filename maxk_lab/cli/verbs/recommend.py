@@ -26,8 +26,8 @@ from maxk_lab.sweep_file.studies import STUDIES
 _SHOWN = 12
 _HEADINGS = ("estimator", "baseline", "n", "groups", "SNR of a step", "variance over the best")
 _CAVEAT = (
-    "The variance of a step is (n/B)(V_n + V_between): B/n groups, each of another instance. A "
-    "report compares V_n, the variance of a group, at one n and K."
+    "The variance of a step of B rollouts is (n/B)(V_n + V_between): B/n groups of different "
+    "instances. A report compares V_n, the variance of a group, at one n and K."
 )
 _RATIO = "probability under the policy over that under the one that drew it"
 
@@ -118,7 +118,8 @@ def _print(answer: Recommendation) -> None:
 
 def _print_ranking(answer: Recommendation) -> None:
     """Print the best candidates, and why some intervals are about fixed instances or missing."""
-    key, marks, rows = answer.best.row.key, dict[str, None](), []
+    key, rows = answer.best.row.key, []
+    marks: dict[str, dict[str, None]] = {}
     for candidate in answer.candidates:
         name = candidate.row.key
         numbers = [_shown(each, marks) for each in (candidate.step_snr, candidate.over_best)]
@@ -128,25 +129,25 @@ def _print_ranking(answer: Recommendation) -> None:
     print_table(_HEADINGS, rows[:_SHOWN])
     print_line(
         "SNR of a step: ‖∇J‖² over its variance, 95 % intervals about new instances. Variance over "
-        f"the best: paired, Bonferroni over {len(answer.candidates) - 1} comparisons. The interval "
-        "of the best is not corrected for its having been picked."
+        f"the best: paired, Bonferroni over {len(answer.candidates) - 1} comparisons. The best "
+        "row is picked by these data; its interval is not corrected for this."
     )
     if answer.no_between:
         print_line(f"n is not ranked: {answer.no_between}. Ranked is the variance of a group, V_n.")
     if len(rows) > _SHOWN:
         say(f"and {len(rows) - _SHOWN} more (--json lists all)")
-    for line in marks:
-        print_line(line)
+    for mark, reasons in marks.items():
+        print_line(f"{mark}: {'; '.join(reasons)}")
 
 
-def _shown(interval: Interval | None, marks: dict[str, None]) -> str:
+def _shown(interval: Interval | None, marks: dict[str, dict[str, None]]) -> str:
     """Return an interval, `best` without one, and note why it is not as the others."""
     if interval is None:
         return "best"
     unpaired = interval.defined and interval.reason.startswith("unpaired")
     if interval.reason:
         mark = "*" if unpaired else "†" if interval.defined else "—"
-        marks[f"{mark}: {interval.reason}"] = None
+        marks.setdefault(mark, {})[interval.reason] = None
     return marked(interval) + "*" * unpaired
 
 
@@ -164,8 +165,8 @@ def _verdict(answer: Recommendation, use: Candidate) -> str:
     what = f"Recommended: {key.estimator} with {key.baseline}, n = {key.n}"
     if use is not answer.best:
         return (
-            f"{what}. Its variance is close to the lowest, that of {_named(answer.best.row.key)}, "
-            "and it is the simplest that needs rewards alone."
+            f"{what}. Its variance is close to the lowest ({_named(answer.best.row.key)}), "
+            "and it is the simplest such baseline that needs only rewards."
         )
     if not answer.ties:
         pairs = filter(None, [candidate.over_best for candidate in answer.candidates[1:]])

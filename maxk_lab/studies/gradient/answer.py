@@ -148,6 +148,7 @@ class GradientFacts(Facts):
     seeds: list[int]
     instances: int
     pool: int
+    complete: bool
     forced: bool
     against: list[str]
     level: float
@@ -193,6 +194,7 @@ def facts(pooled: Pooled[GradientRow], origin: Origin) -> GradientFacts:
         instances=rows[0].instances,
         forced=any(row.key.forced for row in rows),
         pool=rows[0].pool,
+        complete={row.against for row in measured} == {"complete"},
         against=sorted({_AGAINST.get(row.against, row.against[10:]) for row in measured}),
         level=origin.level,
         alpha=origin.alpha,
@@ -338,7 +340,7 @@ def _bias_words(rows: Sequence[GradientRow], state: str) -> str:
     where = f" in {rows_biased} of {len(rows)}" if 0 < rows_biased < len(rows) else ""
     if verdicts["biased"]:
         return f"biased (direction){where}"
-    return f"biased (length){where}" if rows_biased else "biased (by formula)"
+    return f"biased (scale){where}" if rows_biased else "biased (by formula)"
 
 
 def _avoid(lines: Sequence[Line]) -> list[Line]:
