@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +18,8 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.rows import TRAJECTORY_WEIGHTS
 from maxk_lab.execution.archive import find_run
+from maxk_lab.execution.todo import Run
+from maxk_lab.planning.plan import make_plan
 from maxk_lab.reports.document import marked
 from maxk_lab.reports.recommendation import Candidate, Recommendation
 from maxk_lab.reports.report import read_report
@@ -65,11 +69,14 @@ def main(
     [bold]maxk-lab recommend tsp_sweep --objective max@8 --stage 0 --json[/bold]
     """
     results, json = options.shared(context)
-    if not spec.suffix:
-        run = find_run(spec, results)
-        spec = run.spec_path if run.place == run.root else run.place
-    planned_run = planned(spec, None, results, unpacked=True)
-    plan, directory = planned_run.plan, planned_run.folder
+    recorded = None
+    if spec.suffix not in (".yaml", ".yml"):
+        # Its records suffice, also where the code of its rewards or baselines cannot be loaded.
+        folder = find_run(spec, results)
+        recorded = Run(make_plan(folder.spec()), folder)
+        spec = folder.spec_path if folder.place == folder.root else folder.place
+    run = recorded or planned(spec, None, results, unpacked=True)
+    plan = run.plan
     kinds = [kind for kind in STUDIES if kind.recommends]
     kind = next((kind for kind in kinds if kind.name in plan.spec.studies), kinds[0])
     module = kind.load_module("recommend")
@@ -78,13 +85,16 @@ def main(
     if budget is None:
         raise LabError("--budget is missing: how many rollouts a step may take, e.g. --budget 64")
     question = module.ask(plan, budget=budget, objective=objective, stage=stage, n=n)
-    resume = "The same command goes on from there."
-    outcome = execute_plan(planned_run, resume=resume, only=question.only)
-    if outcome.failed:  # the best may be among them
-        show = options.command("show", outcome.failed[0], results)
-        say(f"{len(outcome.failed)} candidates failed. Why: {show}")
+    failed: Sequence[str] = ()
+    if recorded is None or (todo := run.todo(question.only)).cells or todo.failed:
+        run = planned(spec, None, results, unpacked=True)
+        resume = "The same command goes on from there."
+        failed = execute_plan(run, resume=resume, only=question.only).failed
+    if failed:  # the best may be among them
+        show = options.command("show", failed[0], results)
+        say(f"{len(failed)} candidates failed. Why: {show}")
         raise typer.Exit(1)
-    answers = module.answers(read_report(directory, plan).studies[kind.name], question)
+    answers = module.answers(read_report(run.folder, run.plan).studies[kind.name], question)
     if json:
         emit_json([as_json(answer) for answer in answers])
     else:
@@ -119,7 +129,7 @@ def _print(answer: Recommendation) -> None:
 def _print_ranking(answer: Recommendation) -> None:
     """Print the best candidates, and why some intervals are about fixed instances or missing."""
     key, rows = answer.best.row.key, []
-    marks: dict[str, dict[str, None]] = {}
+    marks: dict[tuple[str, str], set[str]] = {}
     for candidate in answer.candidates:
         name = candidate.row.key
         numbers = [_shown(each, marks) for each in (candidate.step_snr, candidate.over_best)]
@@ -130,24 +140,29 @@ def _print_ranking(answer: Recommendation) -> None:
     print_line(
         "SNR of a step: ‖∇J‖² over its variance, 95 % intervals about new instances. Variance over "
         f"the best: paired, Bonferroni over {len(answer.candidates) - 1} comparisons. The best "
-        "row is picked by these data; its interval is not corrected for this."
+        "row is picked by these data; its interval is not corrected for this. At its n, the test "
+        "of the report decides, too."
     )
     if answer.no_between:
         print_line(f"n is not ranked: {answer.no_between}. Ranked is the variance of a group, V_n.")
     if len(rows) > _SHOWN:
         say(f"and {len(rows) - _SHOWN} more (--json lists all)")
-    for mark, reasons in marks.items():
-        print_line(f"{mark}: {'; '.join(reasons)}")
+    for (mark, _), reasons in marks.items():
+        print_line(f"{mark}: {'e.g. ' * (len(reasons) > 1)}{min(reasons)}")
 
 
-def _shown(interval: Interval | None, marks: dict[str, dict[str, None]]) -> str:
-    """Return an interval, `best` without one, and note why it is not as the others."""
+def _shown(interval: Interval | None, marks: dict[tuple[str, str], set[str]]) -> str:
+    """Return an interval, `best` without one, and note why it is not as the others.
+
+    Reasons that differ only in numbers are noted together.
+    """
     if interval is None:
         return "best"
     unpaired = interval.defined and interval.reason.startswith("unpaired")
     if interval.reason:
         mark = "*" if unpaired else "†" if interval.defined else "—"
-        marks.setdefault(mark, {})[interval.reason] = None
+        pattern = re.sub(r"[\d.,]+", "", interval.reason)
+        marks.setdefault((mark, pattern), set()).add(interval.reason)
     return marked(interval) + "*" * unpaired
 
 
