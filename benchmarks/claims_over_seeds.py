@@ -30,7 +30,7 @@ def verdicts(results: Path) -> dict[tuple[str, str], str]:
     for path in sorted(results.glob("*/report/report.json")):
         report = json.loads(path.read_text(encoding="utf-8"))
         for claim in report["claims"]:
-            by_claim[report["header"]["name"], claim["name"]] = claim["verdict"]
+            by_claim[report["origin"]["name"], claim["name"]] = claim["verdict"]
     if not by_claim:
         sys.exit(f"{results} holds no report with claims: run make reproduce first")
     return by_claim

@@ -73,7 +73,10 @@ def verdicts(name: str, **axes: Any) -> set[str]:
 
 
 def number(value: float) -> str:
-    """Return a number to three significant digits, with commas and a true minus sign."""
+    """Return a number to three significant digits, with commas and a true minus sign.
+
+    A number below 0.001 has two.
+    """
     require(not math.isnan(value), "a number is known")
     size = abs(value)
     if size == 0 or math.isinf(size):
@@ -81,5 +84,5 @@ def number(value: float) -> str:
     elif size >= 999.5:
         text = f"{float(f'{size:.3g}'):,.0f}"
     else:
-        text = f"{size:#.3g}" if size >= 1e-3 else f"{size:.2g}"
-    return f"−{text}" if value < 0 else text.rstrip(".")
+        text = f"{size:#.3g}".rstrip(".") if size >= 1e-3 else f"{size:.2g}"
+    return f"−{text}" if value < 0 else text

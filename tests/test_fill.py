@@ -33,9 +33,9 @@ def tiny(monkeypatch):
 def test_a_number_is_selected_by_its_axes_and_has_three_digits():
     assert interval("tiny", "variance", baseline="none", n=4) == "12.3 [11.0, 14.0]"
     assert lowest("tiny", baseline="centred") == "1 of 2"
-    values = [150_819.0, 1530.4, 999.4, 0.5, 0.0194, -3.5e-4, 0.0, float("inf")]
+    values = [150_819.0, 1530.4, 999.4, 0.5, 0.0194, -3.5e-4, 0.0, -123.4, float("inf")]
     assert list(map(number, values)) == [
-        *("151,000", "1,530", "999", "0.500", "0.0194", "−0.00035", "0", "∞")
+        *("151,000", "1,530", "999", "0.500", "0.0194", "−0.00035", "0", "−123", "∞")
     ]
     with pytest.raises(WrongReferenceError):
         number(float("nan"))

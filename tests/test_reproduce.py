@@ -114,7 +114,7 @@ def test_control_c_stops_all_sweeps_and_says_how_to_go_on(tmp_path):
 def write_report(results, sweep, claim, verdict):
     folder = results / sweep / "report"
     folder.mkdir(parents=True)
-    content = {"header": {"name": sweep}, "claims": [{"name": claim, "verdict": verdict}]}
+    content = {"origin": {"name": sweep}, "claims": [{"name": claim, "verdict": verdict}]}
     (folder / "report.json").write_text(json.dumps(content))
 
 

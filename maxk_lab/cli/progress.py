@@ -149,18 +149,18 @@ class Display:
     def _seconds_left(self) -> float | None:
         """Return the time of the remaining cells; None before the first unit is measured.
 
-        A cell counts with the mean time of its kind of study, or of all kinds if no cell of its
-        kind is measured.
+        A cell, also a failed cell, counts with the mean time of its kind of study, or of all kinds
+        if no cell of its kind is measured.
         """
         times = [seconds for each in self._seconds.values() for seconds in each]
         if self._begun is None or not self._timed or not sum(times):
             return None
-        remaining = sum(
-            count * fmean(self._seconds.get(study) or times)
-            for study, count in (self._cells - self._done).items()
+        remaining, done = (
+            sum(count * fmean(self._seconds.get(study) or times) for study, count in cells.items())
+            for cells in (self._cells - self._done, self._done)
         )
         # Several workers measure at once, so their times add up to more than the elapsed time.
-        return (self._clock() - self._begun) * remaining / sum(times)
+        return (self._clock() - self._begun) * remaining / done
 
     def _count(self, name: str, event: Event) -> None:
         """Count the cells of an event."""

@@ -25,7 +25,7 @@ from maxk_lab.visible import harmless
 
 # A `pandas.DataFrame`; its stubs reject half of its methods.
 Table = Any
-# Okabe and Ito's colours, for all kinds of colour vision, then three more.
+# Six of Okabe and Ito's colours, for all kinds of colour vision, then four more.
 COLOURS: tuple[str, ...] = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 COLOURS += ("#8C6D1F", "#9467bd", "#a33b3b", "#7a9a01")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left")
@@ -223,7 +223,10 @@ def ordered(count: int) -> list[str]:
 def legend_of(
     names: Sequence[str], colours: Sequence[str] = COLOURS, reference: str = ""
 ) -> dict[str, tuple[str, str]]:
-    """Return colour and shape of each series; no pair repeats among 49, a `reference` is grey."""
+    """Return colour and shape of each series; a `reference` is grey.
+
+    No pair repeats among 70 series, or among 35 with five `colours`.
+    """
     others = [name for name in names if name != reference]
     turn = len(colours)
     pairs = {
@@ -265,7 +268,7 @@ def on_axis(data: Table, domain: Sequence[float]) -> Table:
     """Return the rows with each interval clipped to the axis.
 
     New columns: `lo` and `hi`, None without an interval, and `open`, -1 or 1 if the interval
-    continues beyond the axis. No number is NaN or infinite.
+    continues beyond one end of the axis, 2 beyond both. No number is NaN or infinite.
     """
     data = data.copy()
     pairs = [*zip(data.low, data.high, strict=True)]
@@ -274,7 +277,8 @@ def on_axis(data: Table, domain: Sequence[float]) -> Table:
             None if any(map(math.isnan, pair)) else min(max(pair[place], domain[0]), domain[1])
             for pair in pairs
         )
-    data["open"] = [int(high > domain[1]) - int(low < domain[0]) for low, high in pairs]
+    beyond = [(low < domain[0], high > domain[1]) for low, high in pairs]
+    data["open"] = [2 if all(ends) else ends[1] - ends[0] for ends in beyond]
     for name in ("low", "high"):
         data[name] = _objects(x if math.isfinite(x) else None for x in data[name])
     return data
@@ -302,7 +306,8 @@ def interval_marks(
         layers.append(points.mark_point(filled=filled, opacity=opacity, size=46))
     for side, end, direction in ((1, domain[1], "right"), (-1, domain[0], "left")):
         arrow = base.mark_point(filled=True, size=28, opacity=1, shape=f"triangle-{direction}")
-        layers.append(arrow.encode(x=alt.datum(end)).transform_filter(f"datum.open === {side}"))
+        is_open = f"datum.open === {side} || datum.open === 2"
+        layers.append(arrow.encode(x=alt.datum(end)).transform_filter(is_open))
     return layers
 
 

@@ -84,7 +84,7 @@ def _groups(rows: pd.DataFrame, environment: str, measures: Collection[str]) -> 
         texts = rows[[column.name for column in columns]].fillna("")
         measured = texts.astype(bool).any(axis=1)
         texts = texts[measured]
-        keys, same = _key_columns(rows[measured])
+        keys, same = _key_columns(rows[measured], [column.heading for column in columns])
         where = ", ".join([environment, *same])
         sizes = rows.loc[measured, [name for name in _SIZES if name in rows]]
         breaks = list(sizes.itertuples(index=False, name=None))
@@ -102,10 +102,14 @@ def _groups(rows: pd.DataFrame, environment: str, measures: Collection[str]) -> 
             yield sheet(title, table, numeric, () if number else caption, breaks)
 
 
-def _key_columns(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return the axes in which these rows differ, as texts, and words for the equal axes."""
+def _key_columns(rows: pd.DataFrame, numbers: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Return the axes in which these rows differ, as texts, and words for the equal axes.
+
+    An axis has its whole name if its last word is a heading of the `numbers`.
+    """
     axes = [name for name in map(str, rows.columns) if is_axis(name) and name != "environment"]
-    headings = short_names(axes) | {"k": "K"}
+    words = short_names(axes) | {"k": "K"}
+    headings = {name: name if word in numbers else word for name, word in words.items()}
     keys: dict[str, pd.Series[str]] = {}
     same: list[str] = []
     for name in axes:
@@ -123,7 +127,7 @@ def _key_columns(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 def _undefined(estimates: pd.DataFrame) -> Iterator[Block]:
     """Yield the table of numbers without a value or an interval, by reason."""
-    unknown = estimates[estimates.low.isna() & estimates.value.isna() | estimates.low.isna()]
+    unknown = estimates[estimates.low.isna()]
     items = []
     for reason, lines in unknown.groupby("reason", sort=False):
         rows = listed(list(dict.fromkeys(lines.row)), _NAMED)

@@ -66,7 +66,7 @@ class Tables(NamedTuple):
     | seeds, seeds_finished | seeds | the planned seeds, and those with a result |
     | status | | done, or incomplete: a row without all of its seeds has no number |
     | bias | | unbiased (proved), not proved, or biased |
-    | measure | | the name of the number: `maxk-lab list measures` |
+    | measure | | the name of the number; docs/reference/tables.md lists all |
     | value, low, high | `unit` | the number and the ends of its confidence interval |
     | level | | the confidence level; 1 for an exact number |
     | about | | the interval is about fixed instances, new instances or seeds; exact has none |

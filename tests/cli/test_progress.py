@@ -39,7 +39,11 @@ def test_the_time_left_weighs_cells_by_their_study_and_counts_workers_at_once():
     display.done("f", 420.0)
     # Two workers: 840 s of cells in 420 s.
     assert display.line() == "4/8 cells, about 7 min left"
-    for cell in "cdgh":
+    # A failed cell takes as long as others of its study.
+    display("cell_failed", {"cell": "g", "error": "no"})
+    display.now = 1780.0
+    assert display.line() == "5/8 cells, 1 failed, about 5 min left"
+    for cell in "cdh":
         display("cell_failed", {"cell": cell, "error": "no"})
     assert display.line() == "8/8 cells, 4 failed"
 
@@ -67,7 +71,7 @@ def test_the_bar_is_of_cells_and_visible_beside_long_texts(monkeypatch, width):
     (line,) = filter(None, out.getvalue().splitlines()[-1:])
     assert len(line) <= width
     assert line.startswith("━" * 10)
-    assert "62% 5/8 cells, 1 failed, about 18 min left training" in line
+    assert "62% 5/8 cells, 1 failed, about 14 min left training" in line
 
 
 def test_an_error_that_cells_repeat_is_printed_once_and_counted(capsys):

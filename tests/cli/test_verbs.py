@@ -67,3 +67,33 @@ def test_the_tables_of_an_audit_are_written_as_json_and_files(lab, tmp_path, mon
     curve = json.loads(compared.stdout)["curve"]
     assert [line["k"] for line in curve] == [*range(1, 9)]
     assert all(line["low"] < line["difference"] < line["high"] for line in curve[:4])
+
+
+def test_the_plan_of_a_source_without_signal_is_left_out(lab, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"prompt": f"{source}{i}", "reward": reward, "source": source}
+        for source, rewards in {"flat": [0.5] * 4, "steep": [0.1, 0.2, 0.4, 0.9]}.items()
+        for i in range(3)
+        for reward in rewards
+    ]
+    Path("log.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    result = lab("audit", "log.jsonl", "--budget", "8", "-k", "2", "--by", "source")
+    assert result.exit_code == 0
+    assert "A step at K = 2, steep" in result.stdout
+    assert "A step at K = 2, flat" not in result.stdout
+    assert "flat, K = 2: no signal" in result.stdout
+
+
+def test_two_runs_of_one_name_are_not_written_into_one_folder(lab, write_run):
+    run, _ = write_run()
+    result = lab("report", "small", str(run.root), "--out", "out")
+    assert (result.exit_code, Path("out").exists()) == (2, False)
+    assert "two runs are named small" in result.stderr
+
+
+def test_every_problem_of_several_files_is_in_their_json(lab, small):
+    text = Path(small).read_text() + "".join(f"key{i}: 1\n" for i in range(25))
+    Path("bad.yaml").write_text(text)
+    _, bad = json.loads(lab("plan", small, "bad.yaml", "--json").stdout)
+    assert len(bad["problems"]) == 25

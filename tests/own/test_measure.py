@@ -85,6 +85,9 @@ def test_rewards_alone_are_audited(tmp_path):
     outputs = {said(tmp_path / f"a.{suffix}").output for suffix in ("npz", "npy", "pt")}
     assert "Take: K = " in outputs.pop()
     assert not outputs
+    refused = said(tmp_path / "a.npy", "--out", tmp_path / "report")
+    assert refused.exit_code == 2
+    assert "--out writes a report, which needs scores or gram" in refused.output
 
 
 class Anything:

@@ -46,18 +46,19 @@ def test_every_drawn_number_is_finite_and_on_its_axis(values, log):
 
 
 def test_an_interval_beyond_the_axis_ends_in_a_triangle():
-    values = table([(1.0, 0.9, 1.1), (2.0, 1.0, math.inf), (3.0, math.nan, math.nan)])
+    values = [(1.0, 0.9, 1.1), (2.0, 1.0, math.inf), (3.0, math.nan, math.nan), (2.0, -9.0, 99.0)]
+    values = table(values)
     domain = charts.axis_domain(values)
     assert domain == pytest.approx((0.5, 3.5), abs=0.5)
     data = charts.on_axis(values, domain)
-    assert list(data.open) == [0, 1, 0]
-    assert list(data.lo) == [0.9, 1.0, None]
+    assert list(data.open) == [0, 1, 0, 2]
+    assert list(data.lo) == [0.9, 1.0, None, domain[0]]
     assert data.hi.iloc[1] == domain[1]
     data = data.assign(series="a", name="a", style="solid")
     x = alt.X("value:Q").scale(domain=domain)
     layers = charts.interval_marks(x, domain, *series(legend_of(["a"])))
     figure = Figure("one", "", "", "", (Panel("", alt.layer(*layers, data=data)),))
-    assert marks(figure) == {"symbol": 3 + 1, "rule": 2}
+    assert marks(figure) == {"symbol": 4 + 1 + 2, "rule": 3}
 
 
 @given(st.floats(1e-12, 1e12), st.floats(1.01, 1e9))
@@ -71,7 +72,7 @@ def test_a_logarithmic_axis_has_few_ticks(low, times):
 def test_no_two_series_have_the_same_colour_and_shape():
     names = [f"method {index}" for index in range(len(charts.COLOURS) * len(charts.SHAPES))]
     assert len(set(legend_of(names).values())) == len(names)
-    assert len(set(legend_of(names[:5], charts.ordered(5)).values())) == 5
+    assert len(set(legend_of(names[:35], charts.ordered(5)).values())) == 35
     color, shape = (channel.to_dict()["scale"] for channel in series(legend_of(names)))
     assert color["domain"] == shape["domain"] == names
 

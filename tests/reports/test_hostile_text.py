@@ -82,6 +82,7 @@ def test_formats_escape_what_acts_and_nothing_else():
         "a_b & 5% {x} ~^\\": r"a\_b \& 5\% \{x\} \textasciitilde{}\textasciicircum{}"
         r"\textbackslash{}",
         "8–16 †, é, ∞\n☃\x1b": r"8–16 $\dagger$, é, $\infty$ [U+2603]\textbackslash{}x1b",
+        "<a|b>": r"\textless{}a\textbar{}b\textgreater{}",
         "Δ -0.5 [-2e-03, 1] $#": r"$\Delta$ $-$0.5 [$-$2e-03, 1] \$\#",
     }.items():
         assert as_latex(text) == latex

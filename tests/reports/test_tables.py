@@ -191,6 +191,13 @@ def test_a_run_without_any_record_has_its_rows_in_every_format_but_latex(lab):
         assert ("none" in rendered(empty, format)) == (format != "latex")
 
 
+def test_a_varied_key_that_has_the_name_of_a_number_keeps_its_whole_name(lab):
+    cells = lab.vary(lab.cells(baselines=("none",), ns=(8,), ks=(2,)), "policy.scale", [0.1, 0.2])
+    text = rendered(make_report(cells, map(lab.record, cells), name="it"), "markdown")
+    heads = re.findall(r"^\| (\S*scale) .*\|$", text, re.MULTILINE)
+    assert heads == ["policy.scale", "scale"]  # of the tables of bias and of variance
+
+
 def test_a_caption_leaves_out_lines_of_the_caption_before():
     captions = [("one", "two"), ("one", "other"), ("two",)]
     tables = [Block(caption=caption) for caption in captions]

@@ -146,9 +146,10 @@ def show(audit: Audit) -> None:
 def _show_plan(audit: Audit) -> None:
     """Print the lowest variance of a step at each n, by source and K, and the recommendation."""
     plan = audit.plan
-    for (source, k), rows in plan.groupby(["source", "k"], sort=False):
+    # `use` names the sources without a signal.
+    for (source, k), rows in plan.dropna(subset=["loss"]).groupby(["source", "k"], sort=False):
         place = f", {source}" if plan.source.nunique() > 1 else ""
-        lowest: Any = rows.loc[rows.groupby("n").loss.idxmin().dropna()]
+        lowest: Any = rows.loc[rows.groupby("n").loss.idxmin()]
         print_line("")
         print_line(f"A step at K = {k}{place}, with 95 % intervals over prompts", bold=True)
         headings = ["n", "prompts", "equal groups", "lowest", "relative variance"]

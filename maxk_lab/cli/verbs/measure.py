@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from maxk_lab.cli.console import console, emit, say
+from maxk_lab.errors import LabError
 
 
 def main(
@@ -50,6 +51,8 @@ def main(
 
     report = measured_file(file, n=n or (), k=k or ())
     if isinstance(report, Audit):
+        if out is not None:
+            raise LabError(f"--out writes a report, which needs scores or gram: {file} has neither")
         show(report)
         return
     if out is not None:

@@ -106,8 +106,8 @@ def _check(specs: Sequence[Path], overrides: Sequence[str], *, json: bool) -> No
             plan = make_plan(load_spec(path, overrides))
         except LabError as error:
             errors.append(error)
-            lines = str(error).splitlines()
-            answers.append({"file": str(path), "valid": False, "problems": lines})
+            problems = map(str, getattr(error, "problems", [error]))
+            answers.append({"file": str(path), "valid": False, "problems": [*problems]})
             continue
         counts = {"cells": len(plan.cells), "skipped": len(plan.skipped)}
         answer = {"file": str(path), "valid": True, "name": plan.spec.name, **counts}
@@ -117,8 +117,8 @@ def _check(specs: Sequence[Path], overrides: Sequence[str], *, json: bool) -> No
     elif errors:
         for unreadable in (each for each in errors if not isinstance(each, SpecError)):
             complain(unreadable)
-        if problems := [problem for error in errors for problem in getattr(error, "problems", ())]:
-            complain(SpecError(problems))
+        if every := [problem for error in errors for problem in getattr(error, "problems", ())]:
+            complain(SpecError(every))
     else:
         columns = ("file", "name", "cells", "skipped")
         print_table(columns, [[answer[key] for key in columns] for answer in answers])

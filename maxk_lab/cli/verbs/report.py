@@ -68,8 +68,11 @@ paper. With several runs, --out has a folder for each.
     if out == "":
         raise LabError("--out needs the name of a folder, and got an empty one")
     reports = []
-    for name in runs or (None,):
-        directory = find_run(name, results)
+    directories = [find_run(name, results) for name in runs or (None,)]
+    names = [directory.name for directory in directories]
+    if out is not None and (twice := [name for name in names if names.count(name) > 1]):
+        raise LabError(f"--out has one folder for each name, and two runs are named {twice[0]}")
+    for directory in directories:
         plan = make_plan(directory.spec())
         every = read_report(directory, plan)
         reports.append((directory, part_of(every, plan, where=where, columns=columns)))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from maxk_lab.reports.report import Report
 
 _ESCAPES = {letter: f"\\{letter}" for letter in "&%$#_{}"}
+_ESCAPES |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
 _ESCAPES |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _ESCAPES |= {"−": "$-$", "∞": r"$\infty$", "★": r"$\star$", "†": r"$\dagger$", "ĝ": r"$\hat g$"}
 _ESCAPES |= {"Δ": r"$\Delta$"}
@@ -42,8 +43,8 @@ def latex(report: Report) -> str:
 def _table(block: Block, caption: str) -> str:
     import pandas as pd
 
-    # LaTeX reads [ after the end of a row as an argument.
-    rows = [[re.sub(r"^\[", "{}[", escape(text)) for text in row] for row in block.rows]
+    # LaTeX reads [ and * after the end of a row as arguments.
+    rows = [[re.sub(r"^(?=[\[*])", "{}", escape(text)) for text in row] for row in block.rows]
     table = pd.DataFrame(rows, columns=[escape(column.heading) for column in block.columns])
     text: str = table.style.hide(axis="index").to_latex(
         hrules=True,
