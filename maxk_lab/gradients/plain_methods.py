@@ -23,4 +23,4 @@ def plain_method(objective: Objective, n: int, *, off_policy: bool = False) -> M
 
 def plain_baseline(n: int, k: int) -> str:
     """Return the unbiased baseline that runs at any n and K."""
-    return "centred" if k < n else "subloo"
+    return "centred" if k < n else "subloo" if k > 1 else "none"

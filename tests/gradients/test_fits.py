@@ -162,6 +162,10 @@ def test_multisets_of_vanishing_chance_are_no_obstacle_to_the_joint_optimum():
     p = torch.tensor([1.0, 1e-80, 1e-80]).double()
     best = joint_optimum(replace(outcomes, probabilities=p), 6, 2)
     assert all(map(math.isfinite, best.values.values()))
+    certain = replace(
+        outcomes, probabilities=torch.eye(3)[0].double(), gram=torch.zeros(3, 3).double()
+    )
+    assert set(joint_optimum(certain, 3, 2).values.values()) == {0.0}
 
 
 def solve(arms, n, k, limit):

@@ -122,3 +122,6 @@ def test_levels_split_rewards_where_it_explains_most():
         assert levels_of(rewards, chance, most).tolist() == wanted
     found = levels_of(rewards, chance, 4)  # of 0, 0.1 and 0.2, the split that explains most
     assert found[0] == found[4] == found[3] - 1 > found[5] > found[1]
+    for certain in (0, 4, 9):  # the other chances are lost in the sums
+        lost = np.where(np.arange(10) == certain, 1.0, 1e-20)
+        assert set(levels_of(np.arange(10.0), lost, 5)) == set(range(5))

@@ -1,6 +1,7 @@
 """A pool cut into blocks of groups, and measures of these against gradients written out."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from maxk_lab.environments.exact import Bandit
 from maxk_lab.estimators import Objective, advantages
 from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.enumerated.exact import exact_value
+from maxk_lab.gradients.plain_methods import plain_method
 from maxk_lab.gradients.sampled.blocks import KEPT, together
 from maxk_lab.gradients.sampled.groups import (
     FEW_GROUPS,
@@ -254,6 +256,22 @@ def integrated_bandit():
     environment = IntegratedBandit(row, {"arms": 3, "reward_shift": 0.0}, policy)
     environment.enumerable = False
     return environment
+
+
+def test_groups_are_sampled_unless_the_trajectories_of_every_instance_are_listed():
+    pool, both = pool_of(bandit(), count=2), ("maxk", "centred", 4, 2)
+    few = replace(pool, parts=(pool.parts[0], replace(pool.parts[1], listed=None)))
+    (complete,) = measured(few, cell(*both)).values()
+    assert (complete["against"], complete) == ("exact", *measured(few, sampled(*both)).values())
+    (failed,) = dict(
+        measure_cells(few, [cell(*both) | {"selection": "drop_equal"}], seed=0)
+    ).values()
+    assert str(failed).endswith("selection needs fewer trajectories an instance")
+
+
+def test_the_reference_runs_at_any_n_and_k():
+    for n, k in ((1, 1), (2, 1), (2, 2), (3, 2)):
+        assert plain_method(Objective("max", k), n).refusal(n) is None
 
 
 def test_ways_to_the_same_numbers(monkeypatch):

@@ -86,7 +86,9 @@ def joint_optimum(outcomes: Outcomes, n: int, k: int, *, limit: int = UNKNOWNS) 
     matrix = mean_square * torch.eye(unknowns, dtype=torch.float64)
     index = (grown.unsqueeze(2).expand_as(moved), grown.unsqueeze(1).expand_as(moved))
     matrix.index_put_(index, moved, accumulate=True)
-    solution = torch.linalg.solve(matrix, _right_side(outcomes, members, n, k))
+    solution = _right_side(outcomes, members, n, k)
+    if mean_square > 0:  # else one trajectory is certain, and every baseline gives 0
+        solution = torch.linalg.solve(matrix, solution)
     return JointOptimum(n, k, dict(zip(keys, solution.tolist(), strict=True)))
 
 

@@ -53,7 +53,8 @@ def measure_cells(
             metrics = enumeration.measure(cell) if cell.get("complete") else None
             if metrics is None:
                 if cell.get("selection", "none") != "none":
-                    raise LabError("groups are too many to list: selection needs a smaller n")
+                    size = "a smaller n" if pool.listed else "fewer trajectories an instance"
+                    raise LabError(f"groups are too many to list: selection needs {size}")
                 metrics = cut(cell["n"], cell["partitions"]).measure(cell)
             yield cell["id"], metrics | {"proxies": proxies}
         except Exception as error:

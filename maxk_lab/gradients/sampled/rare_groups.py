@@ -239,11 +239,14 @@ def levels_of(rewards: Array, chance: Array, most: int) -> NDArray[np.int64]:
 
 
 def _best_split(p_sums: Array, sums: Array, start: int, end: int) -> tuple[float, int, int, int]:
-    """The variance explained by the best split of values start … end, with start, split, end."""
+    """The variance explained by the best split of values start … end−1, with start, split, end."""
     if end - start < 2:
         return -1.0, start, end, end
     inside = slice(start + 1, end)
     lower, upper = p_sums[inside] - p_sums[start], p_sums[end] - p_sums[inside]
-    means = (sums[inside] - sums[start]) / lower, (sums[end] - sums[inside]) / upper
-    explained = lower * upper / (lower + upper) * (means[0] - means[1]) ** 2
+    # A probability that is lost in the sums explains nothing.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = (sums[inside] - sums[start]) / lower, (sums[end] - sums[inside]) / upper
+        explained = lower * upper / (lower + upper) * (means[0] - means[1]) ** 2
+    explained = np.where((lower > 0) & (upper > 0), explained, 0.0)
     return float(explained.max()), start, start + 1 + int(explained.argmax()), end

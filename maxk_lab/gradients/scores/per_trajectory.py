@@ -89,7 +89,7 @@ def chunk_of(scores: Scores, policy: nn.Module) -> int:
 def check_graph(
     environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
 ) -> None:
-    """Raise `LabError` if the log_probs of an instance's first action [m, T] have no gradient."""
+    """Raise `LabError` if log_probs of the first of actions [M, T] has no gradient."""
     with torch.enable_grad():
         log_probs = environment.log_probs(policy, instance, actions[:1].unsqueeze(0))
     if trained(policy) and not log_probs.requires_grad:

@@ -122,8 +122,8 @@ class ScorePool:
 
     @property
     def listed(self) -> bool:
-        """Whether `gram` has a row for every possible trajectory."""
-        return self.parts[0].listed is not None
+        """Whether the `gram` of every instance has a row for every possible trajectory."""
+        return all(instance.listed is not None for instance in self.parts)
 
     @cached_property
     def off_policy(self) -> bool:

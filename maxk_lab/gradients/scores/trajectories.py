@@ -65,7 +65,7 @@ def trajectory_squared_norms(
         scores = _declared(environment, policy, instances, actions, True)
         if len(actions) == 1 or not scores.encoding:
             return norms_of_scores(scores, len(actions) * n, parameters).view(-1, n)
-    # Trajectories that share an encoding are grouped by instance; equal instances are encoded once.
+    # Trajectories that share an encoding are grouped by instance: each is encoded once.
     norms = []
     for b, group in enumerate(actions):
         distinct, rows = torch.unique(group, dim=0, return_inverse=True)
