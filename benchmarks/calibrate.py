@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from calibration import bands, hard, intervals, plans, pools, trainings
+from calibration import bands, hard, intervals, plans, pools, steps, trainings
 from calibration.populations import HEAVY, MILD
 from calibration.rows import LEVEL, Row
 from timing import options, print_or_put
@@ -46,6 +46,7 @@ PARTS: Mapping[str, tuple[Callable[[int], Iterator[Row]], int]] = {
     "intervals": (intervals.coverage, 100),
     "bands": (bands.coverage, 600),
     "plans": (plans.coverage, 100),
+    "steps": (steps.coverage, 400),
     "tails": (pools.heavy_tails, 100),
     "pools": (pools.false_verdicts, 4),
     "pools-nearly-deterministic": (_PEAKED, 4),

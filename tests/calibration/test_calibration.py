@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from calibration import intervals, pools, trainings
+from calibration import intervals, pools, steps, trainings
 from calibration.populations import HEAVY, MILD, PARETO, Design
 from calibration.rows import ALPHA
 from scipy import stats
@@ -127,6 +127,14 @@ def test_intervals_of_trainings_cover(what):
         assert row.shown >= (0.8 if what == "instances" and not carried else shown), row
         if what in ("means of seeds", "instances") and not carried:
             assert row.covered <= 0.975 + 4 * row.se, row
+
+
+def test_the_intervals_of_a_step_cover_all_instances():
+    rows = [*steps.coverage(100, (MILD,), steps.DESIGNS[2:4])]
+    assert len(rows) == 4
+    for row in rows:
+        assert row.shown == 1, row
+        assert row.covered >= at_least(0.95, 100), row
 
 
 def test_seeds_are_named_as_apart_as_often_as_said():

@@ -129,9 +129,8 @@ def _unfit(row: GradientRow, budget: int) -> str:
     return "" if variance.defined else variance.reason or "its variance has no interval"
 
 
-def _moments(*rows: GradientRow) -> Sample:
+def moments(*units: Units) -> Sample:
     """Return E‖ĝ‖² of each row, then pseudo-values of ‖∇J‖²: a sample of new instances."""
-    units = [row.units for row in rows if row.units is not None]
     squares, _ = units[0].between_instances()
     values = np.stack([*(each.m2 for each in units), squares])
     return Sample(values, np.full((*values.shape, 2), np.nan), units[0].stratum)
@@ -141,11 +140,13 @@ def _step_variance(row: GradientRow, no_between: str) -> float:
     """Return B times the variance of a step."""
     if no_between:
         return float(row.intervals["variance"].value)
-    m2, square = stratified_mean(_moments(row).values, _moments(row).stratum)
+    assert row.units is not None
+    sample = moments(row.units)
+    m2, square = stratified_mean(sample.values, sample.stratum)
     return float(row.key.n * (m2 - square))
 
 
-def _quotient(
+def step_quotient(
     sample: Sample, top: Sequence[float], bottom: Sequence[float], level: float
 ) -> Interval:
     """Return the quotient of two nonnegative combinations of moments, about new instances.
@@ -170,23 +171,23 @@ def _candidate(row: GradientRow, budget: int, no_between: str) -> Candidate:
     if no_between:
         snr = undefined(_LEVEL, no_between)
     else:
-        snr = _quotient(_moments(row), (0.0, groups), (1.0, -1.0), _LEVEL)
+        snr = step_quotient(moments(row.units), (0.0, groups), (1.0, -1.0), _LEVEL)
     return Candidate(row, groups, snr)
 
 
 def _compared(candidate: Candidate, best: Candidate, level: float, no_between: str) -> Candidate:
     """Return the candidate with the variance of its step over that of the best."""
     first, second = candidate.row, best.row
+    assert first.units is not None
+    assert second.units is not None
     if no_between:
         over = ratio(first, second, level, alike=same_mean(first, second))
-        assert first.units is not None
-        assert second.units is not None
         if not over.defined:
             over = _unpaired(first.units, second.units, level, over.reason)
     else:
         sizes = first.key.n, second.key.n
-        sample = _moments(first, second)
-        over = _quotient(sample, (sizes[0], 0.0, -sizes[0]), (0.0, sizes[1], -sizes[1]), level)
+        sample = moments(first.units, second.units)
+        over = step_quotient(sample, (sizes[0], 0.0, -sizes[0]), (0.0, sizes[1], -sizes[1]), level)
     # At one n the report's comparison counts, too: it is stricter and corrected for all settings.
     least = first.over_least if first.key.group == second.key.group else None
     tied = least is not None and least.line.verdict == "tied" and not least.line.fixed
