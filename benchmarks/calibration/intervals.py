@@ -1,7 +1,7 @@
 """Intervals, stars and verdicts of gradient studies, over simulated populations of instances.
 
-A report tells an interval about instances like these, or where too few carry the mean one about
-these instances in its place; the share of reports with the one that was asked for is `shown`.
+A report has an interval about new instances, or about the fixed instances if too few carry the
+mean. `shown` is the share of reports with the interval of the statistic.
 """
 
 from __future__ import annotations
@@ -66,20 +66,20 @@ def coverage(
     designs: Sequence[Design] = DESIGNS,
     seed: int = 0,
 ) -> Iterator[Row]:
-    """The interval of every measure, and of these instances where a report falls back to them."""
+    """Yield the coverage of every measure, about new and about fixed instances."""
     for population in populations:
         for design in designs:
             tally = Tally()
             for repetition in range(repetitions):
                 report = draw(population, design, CELLS, [seed, repetition])
-                for name, shown, truth in _about_others(population, report):
-                    tally.add(f"{name}, like these", shown, truth, about=NEW)
-                for name, shown, truth in _about_these(report):
-                    tally.add(f"{name}, these", shown, truth)
+                for name, shown, truth in _about_new(population, report):
+                    tally.add(f"{name}, new instances", shown, truth, about=NEW)
+                for name, shown, truth in _about_fixed(report):
+                    tally.add(f"{name}, fixed instances", shown, truth)
             yield from tally.rows(f"{population.name}; {design}", repetitions)
 
 
-def _about_others(population: Population, report: Report) -> Iterator[tuple[str, Interval, float]]:
+def _about_new(population: Population, report: Report) -> Iterator[tuple[str, Interval, float]]:
     a, b, shrunk = (report.units[name] for name in ("a", "b", "shrunk"))
     yield "variance", interval(a, "variance", question=NEW), 1.0
     yield "SNR", interval(a, "snr", question=NEW), population.snr
@@ -91,7 +91,7 @@ def _about_others(population: Population, report: Report) -> Iterator[tuple[str,
     yield "median ratio", typical_ratio(b, a, level=LEVEL).median, 1.2 * math.exp(-(0.5**2) / 2)
 
 
-def _about_these(report: Report) -> Iterator[tuple[str, Interval, float]]:
+def _about_fixed(report: Report) -> Iterator[tuple[str, Interval, float]]:
     means = {name: truths.mean(1) for name, truths in report.truths.items()}
     variances = {name: m2 - square for name, (m2, square, _, _) in means.items()}
     _, square, inner, truth = means["biased"]

@@ -235,7 +235,7 @@ def false_verdicts(policies: int, tasks: Sequence[Task] = TASKS, seed: int = 0) 
                 # A report says of cells without a signal that they have none.
                 scaled = [report[_SCALED] for report in alone if not report[_SCALED].no_signal]
                 scales = [interval(units, "scale", question=FIXED) for units in scaled]
-                yield rated(regime, "scale, these", 1.0, scales)
+                yield rated(regime, "scale, fixed instances", 1.0, scales)
 
 
 ARMS, N, K = 6, 8, 4
@@ -303,8 +303,8 @@ def heavy_tails(
                 exact = tables.cells(drawn, 2 * N, repetition, listed=True)
                 means_here = {name: of.columns().mean(1) for name, of in exact.items()}
                 for about, which, means in (
-                    (NEW, "like these", tables.means),
-                    (FIXED, "these", means_here),
+                    (NEW, "new instances", tables.means),
+                    (FIXED, "fixed instances", means_here),
                 ):
                     for name, (m2, square, inner, truth) in means.items():
                         variance = m2 - square

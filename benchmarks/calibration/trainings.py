@@ -187,7 +187,7 @@ def winners(
     """
     for shape, draw in shapes.items():
         draws = np.random.default_rng([0, rows, seeds])
-        ruled_out, differ = [], []
+        excluded, differ = [], []
         for _ in range(repetitions):
             curves = draws.normal(size=(seeds, 1, 1)) + draws.normal(size=(seeds, rows, 2))
             if shape in COLLAPSE:
@@ -196,12 +196,12 @@ def winners(
                 curves[:, 0] = draw(draws, (seeds, 2))
             study = [_row(number, curves[:, number]) for number in range(rows)]
             losers = [row for k in (1, 2) for row in beaten(study, k, ALPHA, ks=2)]
-            ruled_out.append(any(row is study[0] for row in losers))
+            excluded.append(any(row is study[0] for row in losers))
             against = [with_differences_to(row, study[0], LEVEL) for row in study[1:]]
             lines = reference_lines(against, ALPHA).values()
             differ.append(any(line.verdict in ("better", "worse") for line in lines))
         where = f"{rows} equal rows, {seeds} seeds, 2 K{shape}"
-        yield counted(where, "the best ruled out", ALPHA, ruled_out, repetitions)
+        yield counted(where, "the best excluded", ALPHA, excluded, repetitions)
         yield counted(where, "any better or worse", ALPHA, differ, repetitions)
 
 

@@ -43,14 +43,14 @@ def at_least(share, of):
     ],
 )
 def test_intervals_cover_or_are_withheld(population):
-    of_these, repetitions = 0, 160
+    fixed, repetitions = 0, 160
     for row in intervals.coverage(repetitions, [population], [Design(1, 16, 16)]):
-        if row.statistic.endswith(", these"):
-            of_these += 1
+        if row.statistic.endswith(", fixed instances"):
+            fixed += 1
             assert row.covered >= at_least(COVERED, round(row.shown * repetitions)), row
         else:
             assert row.wrong <= at_most(1 - COVERED_OF_FEW, repetitions), row
-    assert of_these >= 8
+    assert fixed >= 8
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from maxk_lab.reports.report import make_report
 from maxk_lab.statistics.estimates import Sample, stratified_mean
 from maxk_lab.statistics.measures import FIXED, NEW
 from maxk_lab.studies.gradient.contests import contests, simplest
-from maxk_lab.studies.gradient.recommend import _quotient, answers, ranked
+from maxk_lab.studies.gradient.recommend import answers, ranked, step_quotient
 
 
 def rows_of(
@@ -194,7 +194,7 @@ def test_an_interval_that_rejects_no_value_is_withheld(seed: int, shown: bool) -
     """Seeds have the ends −∞ and ∞, −.26 and ∞, .41 and ∞."""
     values = np.exp(0.8 * np.random.default_rng(seed).standard_normal((2, 2, 16))[1]) - 0.3
     sample = Sample(values, np.full((2, 16, 2), np.nan), np.zeros(16, int))
-    result = _quotient(sample, (1.0, 0.0), (0.0, 1.0), 0.993)
+    result = step_quotient(sample, (1.0, 0.0), (0.0, 1.0), 0.993)
     assert result.value == pytest.approx(values[0].mean() / values[1].mean())
     assert (result.defined, "16 instances reject no value" in result.reason) == (shown, not shown)
     assert not shown or (result.low > 0.4 and result.high == np.inf)
