@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.environments.environment import make_environment
-from maxk_lab.errors import LabError, shortened
+from maxk_lab.errors import LabError, first_line, shortened
 
 # The most letters of differences in a message.
 MOST_LETTERS = 400
@@ -56,14 +56,17 @@ def policy_state(path: str | Path) -> dict[str, Tensor]:
             f"{path} is no checkpoint that can be loaded safely: "
             "it is damaged, or holds more than tensors, as RL4CO's own do"
         ) from None
-    except (OSError, RuntimeError, EOFError, ValueError, LookupError) as error:
-        raise LabError(f"{path} is no checkpoint: {str(error).strip().splitlines()[0]}") from None
+    except Exception as error:  # torch raises errors of many types for a damaged file
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        raise LabError(f"{path} is no checkpoint: {reason}") from None
     content = content if isinstance(content, Mapping) else {}
     state, lightning = content.get("policy"), content.get("state_dict")
     if state is None and isinstance(lightning, Mapping):
-        named = [(name, value) for name, value in lightning.items() if name.startswith(PREFIX)]
-        state = {name.removeprefix(PREFIX): value for name, value in named} or None
-    if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
+        named = [(str(name), value) for name, value in lightning.items()]
+        state = {n.removeprefix(PREFIX): v for n, v in named if n.startswith(PREFIX)} or None
+    if not isinstance(state, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
+    ):
         raise LabError(
             f"{path} holds no policy: it must have parameters under policy, as the lab's own "
             "checkpoints, or under state_dict with names beginning with policy., as Lightning's"

@@ -49,17 +49,18 @@ def custom_environment(
 ) -> Any:
     """Return the user's environment.
 
-    Raises `LabError` for a class that lacks a method, and for any exception of its constructor.
+    Raises `LabError` for a class that lacks a method, for any exception of its constructor, and if
+    its attribute `enumerable` cannot be set.
     """
     path = parameters["env"]
     kind = load_function(path, None, "with the six methods", "env", classes=True)
     try:
         environment = kind(**parameters.get("arguments", {}))
+        environment.enumerable = row.enumerable(parameters)
     except Exception as error:
         raise LabError(f"{path} cannot be made: {type(error).__name__}: {error}") from error
     if missing := missing_methods(environment):
         raise LabError(f"{path} lacks {', '.join(missing)}; an environment needs six methods")
-    environment.enumerable = row.enumerable(parameters)
     return environment
 
 

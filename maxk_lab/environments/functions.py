@@ -211,7 +211,7 @@ def load_function(
         raise LabError(f"{error}{places}") from error
     is_class = isinstance(function, type)
     if is_class != classes or not callable(function):
-        got = f"the class {function.__name__}" if is_class else repr(function)
+        got = f"the class {function.__name__}" if is_class else shown(function)
         kind = "class" if classes else "function"
         raise LabError(f"the {what} must be a {kind} {takes}, got {got}")
     return function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
@@ -86,7 +87,8 @@ class EnvironmentRow(Row):
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
         """Return whether every trajectory can be listed, so that J_K and its gradient are exact."""
-        return bool(parameters[self.size_parameter] <= self.enumerable_up_to)
+        size = parameters.get(self.size_parameter, math.inf)
+        return bool(size <= self.enumerable_up_to)
 
     def integrable(self, parameters: Mapping[str, Any]) -> bool:
         """Return whether J_K and its gradient are exact by integration."""

@@ -73,6 +73,29 @@ def test_a_mistake_is_named(problem):
     assert any(problem in text for text in broken), broken
 
 
+# The rewards of rollout and of enumerate, from those of the example.
+ALLOWED = {
+    "missing rewards": (lambda rewards: rewards.where(rewards < 1, torch.nan),) * 2,
+    "two precisions": (lambda rewards: (rewards + 0.1).float(), lambda rewards: rewards + 0.1),
+}
+
+
+@pytest.mark.parametrize("case", ALLOWED)
+def test_what_the_contract_allows(case):
+    drawn, listed = ALLOWED[case]
+
+    class Other(Code):
+        def rollout(self, *arguments, seed):
+            rollouts = super().rollout(*arguments, seed=seed)
+            return replace(rollouts, rewards=drawn(rollouts.rewards))
+
+        def enumerate(self, instances):
+            actions, rewards = super().enumerate(instances)
+            return actions, listed(rewards)
+
+    assert [text for _, text in contract(Other) if text] == []
+
+
 @pytest.mark.usefixtures("forked")
 def test_check_is_a_command():
     done = CliRunner().invoke(app, ["check", f"{EXAMPLE}:Code"])
@@ -87,6 +110,7 @@ def test_what_is_no_environment_is_refused(write):
     assert (verdict.ok, verdict.verdict) == (False, f"is no environment: {lacks}")
     for path, message in (
         ("own_environment:Table", "cannot be made: TypeError"),
+        ("fractions:Fraction", "cannot be made: AttributeError: .* no attribute 'enumerable'"),
         ("own_environment:token_statistics", "must be a class with the six methods"),
         ("collections:Counter", "lacks policy, instances, rollout, log_probs, tokens, enumerate"),
     ):

@@ -3,6 +3,7 @@
 import math
 import sys
 import types
+from dataclasses import replace
 
 import pytest
 import torch
@@ -235,6 +236,10 @@ WEIGHTED = {"rewards": ["exact_match", "single_symbol"], "reward_weights": [2.0,
 )
 def test_the_row_says_the_range_of_rewards(name, parameters, expected):
     assert ENVIRONMENTS.get(name).reward_range(parameters) == expected
+
+
+def test_a_row_without_a_size_parameter_lists_no_trajectories():
+    assert not replace(ENVIRONMENTS.get("bandit"), size_parameter="").enumerable({"arms": 2})
 
 
 def test_differences_of_bounded_values_are_bounded():

@@ -80,7 +80,9 @@ REFUSALS = {
     'state_dict: "logits".  Unexpected key(s) in state_dict: "odd".',
     "policy: {checkpoint: none.pt}": "22: policy.checkpoint: none.pt holds no policy: it must have "
     "parameters under policy",
+    "policy: {checkpoint: number.pt}": "22: policy.checkpoint: number.pt holds no policy",
     "policy: {checkpoint: text.pt}": "22: policy.checkpoint: text.pt is no checkpoint",
+    "policy: {checkpoint: empty.pt}": "22: policy.checkpoint: empty.pt is no checkpoint: EOFError",
     "policy: {checkpoint: function.pt}": "22: policy.checkpoint: function.pt is no checkpoint that "
     "can be loaded safely",
     "policy: {checkpoint: gone.pt}": "22: policy.checkpoint: gone.pt does not exist",
@@ -101,7 +103,9 @@ def test_what_is_no_checkpoint_of_this_policy(saved, write):
     torch.save({"policy": bandit_state(1.0, arms=5)}, "five.pt")
     torch.save({"weights": 1}, "none.pt")
     torch.save({"policy": {"odd": torch.zeros(1)}}, "odd.pt")
+    torch.save({"policy": {1: torch.zeros(1)}}, "number.pt")
     Path("text.pt").write_text("no checkpoint", encoding="utf-8")
+    Path("empty.pt").touch()
     torch.save(bandit_state, "function.pt")
     (saved / "c.pt").write_bytes((saved / "a.pt").read_bytes())
     for line, expected in REFUSALS.items():

@@ -104,9 +104,12 @@ def _texts_scored(function: RewardFunction, texts: Mapping[str, Sequence[Any]]) 
     numbers = []
     for index, value in enumerate(values):
         try:
+            # A scalar of NumPy or torch.
+            value = value.item() if hasattr(value, "item") else value
             number = math.nan if value is None else float(value)
             valid = value is None or (isinstance(value, Real) and math.isfinite(number))
-        except (TypeError, ValueError, OverflowError):  # no number, or one beyond every float
+        # No number, or one beyond every float.
+        except (TypeError, ValueError, RuntimeError, OverflowError):
             valid = False
         if not valid:
             raise LabError(

@@ -254,14 +254,19 @@ def _too_long(parameters: Mapping[str, Any], folder: str) -> str | None:
     config = Path(folder, "config.json")
     if not (config.is_file() and find_spec("tokenizers")):
         return None
-    sizes = json.loads(config.read_text(encoding="utf-8"))
-    limit = sizes.get("max_position_embeddings", sizes.get("n_positions"))
+    try:
+        sizes = json.loads(config.read_text(encoding="utf-8"))
+        limit = sizes.get("max_position_embeddings", sizes.get("n_positions"))
+    except (OSError, ValueError, AttributeError):  # loading the model reports a damaged file
+        return None
     path, field = parameters["prompts"]["path"], parameters["prompt"]
     texts = [line[field] for line in read_prompts(path, field)]
     # A chat template only adds tokens.
     lengths = _lengths(folder, texts, special=not parameters["chat_template"])
-    length, number = max((length, -i) for i, length in enumerate(lengths or [0]))
-    if not isinstance(limit, int) or length + parameters["max_new_tokens"] - 1 <= limit:
+    if not lengths or not isinstance(limit, int):
+        return None
+    length, number = max((length, -i) for i, length in enumerate(lengths))
+    if length + parameters["max_new_tokens"] - 1 <= limit:
         return None
     return (
         f"prompt {1 - number} of {path} has {length} tokens; with max_new_tokens = "
@@ -271,7 +276,7 @@ def _too_long(parameters: Mapping[str, Any], folder: str) -> str | None:
 
 
 def _lengths(folder: str, texts: list[str], *, special: bool) -> list[int]:
-    """Return the numbers of tokens of texts; none if the folder has no tokenizer.
+    """Return the numbers of tokens of texts; none if the folder has no readable tokenizer.
 
     Only old folders, without tokenizer.json, import transformers.
     """
@@ -283,7 +288,10 @@ def _lengths(folder: str, texts: list[str], *, special: bool) -> list[int]:
         except (ImportError, LabError):
             return []
         return [len(encode(text, add_special_tokens=special)) for text in texts]
-    encoder = import_module("tokenizers").Tokenizer.from_file(str(file))
+    try:
+        encoder = import_module("tokenizers").Tokenizer.from_file(str(file))
+    except Exception:  # the type that tokenizers raises for a damaged file
+        return []
     encoder.no_truncation()
     return [len(code.ids) for code in encoder.encode_batch(texts, add_special_tokens=special)]
 

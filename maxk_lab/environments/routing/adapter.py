@@ -157,7 +157,9 @@ class RL4COEnvironment:
 
         Finished trajectories are padded with action 0.
         """
-        if not self.enumerable:
+        # Instances of a file may be larger than those of the settings.
+        size = instances["action_mask"].shape[-1] - (self.name != "tsp")
+        if not self.enumerable or size > self.row.enumerable_up_to:
             raise LabError(f"{self.name} of this size has too many trajectories to enumerate")
         state = instances.clone()
         actions = torch.empty(1, 0, dtype=torch.long, device=state["action_mask"].device)

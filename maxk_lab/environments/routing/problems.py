@@ -97,8 +97,9 @@ def check_feasible(instances: TensorDict) -> TensorDict:
     if "vehicle_capacity" in instances:
         capacity = instances["vehicle_capacity"]
         rules.append(("the capacity is not above 0", capacity > 0))
-        fits = instances["demand"] <= capacity + OVERLOAD
-        rules.append(("a demand is above the capacity, so that no tour exists", fits))
+        if "demand_with_depot" not in instances:  # sdvrp splits deliveries
+            fits = instances["demand"] <= capacity + OVERLOAD
+            rules.append(("a demand is above the capacity, so that no tour exists", fits))
     if "max_length" in instances:
         limit = instances["max_length"][:, 0] + OP_MARGIN
         rules.append(("max_length is below 0, so that no tour exists", limit >= 0))

@@ -248,6 +248,13 @@ def test_a_plan_refuses_what_a_run_cannot_do(plan):
         assert message is None or re.search(rf"^../a.yaml:\d+:\d+: .*{message}", result.output)
 
 
+def test_a_plan_leaves_a_damaged_model_to_the_run(plan):
+    sweep = SWEEP.format(reward="functions_of_mine:good", tokens=64)
+    for name in ("tokenizer.json", "config.json"):
+        Path("../model", name).write_text("version https://git-lfs.github.com/spec/v1")
+        assert plan(sweep).exit_code == 0
+
+
 def test_a_plan_names_the_line_of_a_prompt(plan):
     place = (
         r"../a.yaml:4:12: environment.prompts: cannot read the prompts: \S*prompts.jsonl, line 4"

@@ -6,6 +6,7 @@ import sys
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -44,6 +45,8 @@ def test_rewards_are_the_weighted_sum_of_the_parts():
     assert parts.tolist() == [[1.0, 0.5], [2.0, 0.25], [0.0, 0.125]]
     assert rewards.tolist() == [0.0, 3.0, -0.5]
     assert rewards.dtype == torch.float64
+    scalars = [torch.tensor(1.5), np.True_, np.float32(0.5)]
+    assert scored(lambda **columns: scalars)[0].tolist() == [1.5, 1.0, 0.5]
     # None makes that sample unscorable and no other.
     rewards, parts = scored(length, lambda **columns: [2.0, None, 2.0], factors=[1.0, 0.0])
     assert rewards.nan_to_num(-1).tolist() == [1.0, -1.0, 0.0]
@@ -151,13 +154,18 @@ def test_a_torch_module_is_a_reward_model_on_tokens_that_shares_none_with_others
 def test_rewards_load_by_name_and_by_dotted_path(monkeypatch):
     module = types.ModuleType("users_rewards")
     module.length, module.model, module.Model = length, TokenSum(), TokenSum
+    module.data = [0] * 1000
     monkeypatch.setitem(sys.modules, "users_rewards", module)
     names = ["exact_match", "users_rewards:length", "users_rewards:model"]
     named, dotted, model = load_rewards(names)
     assert named.call([], ["a", "b"], answer=["a", "a"]) == [1.0, 0.0]
     assert dotted.call is length
     assert model.call is module.model
-    for name, message in (("Model", "got the class TokenSum"), ("nothing", "cannot load")):
+    for name, message in (
+        ("Model", "got the class TokenSum"),
+        ("nothing", "cannot load"),
+        ("data", r"got \[0, 0, .* … .*letters\)$"),
+    ):
         with pytest.raises(LabError, match=message):
             load_rewards([f"users_rewards:{name}"])
 

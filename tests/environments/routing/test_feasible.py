@@ -46,6 +46,17 @@ def test_a_generator_is_tried_before_a_run(name, arguments, message, write):
     assert problem.startswith("sweep.yaml:3:")
 
 
+def test_a_demand_above_the_capacity_can_be_split():
+    instances = make("sdvrp", num_loc=3).instances(2, 0)
+    for key in ("demand", "demand_with_depot"):
+        instances[key][:, -1] = 1.5
+    check_feasible(instances)
+    unsplit = make("cvrp", num_loc=3).instances(2, 0)
+    unsplit["demand"][1, -1] = 1.5
+    with pytest.raises(LabError, match="instance 1: a demand is above the capacity"):
+        check_feasible(unsplit)
+
+
 @pytest.mark.parametrize("name", [row.name for row in ROUTING])
 def test_what_rl4co_draws_by_itself_has_tours(name):
     environment = make(name)

@@ -71,6 +71,12 @@ def test_the_method_for_a_reference(name, size, reference, expected):
         assert method_for(environment, instances, reference) == expected
 
 
+def test_larger_instances_than_those_of_the_settings_are_not_listed():
+    large = make("cvrp", num_loc=6).instances(1, 0)
+    with pytest.raises(LabError, match="too many trajectories to enumerate"):
+        method_for(make("cvrp", num_loc=5), large, "auto")
+
+
 def test_refusals_before_a_run():
     for name, parameters, reference in (
         ("gaussian", {}, "none"),
