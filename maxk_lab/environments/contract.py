@@ -51,10 +51,10 @@ def _instances(environment: Environment) -> None:
         first, second = (environment.instances(B, 1, held_out=held_out) for _ in range(2))
         _require(len(first) == B, f"instances({B}, 1) has the length {len(first)}")
         _require(len(first[1:2]) == 1, "instances[1:2] has not the length 1")
-        drawn = [environment.rollout(policy, each, 2, seed=1) for each in (first, second)]
-        same = torch.equal(drawn[0].actions, drawn[1].actions)
+        one, two = (environment.rollout(policy, each, 2, seed=1) for each in (first, second))
         # A reward of NaN is unscorable.
-        same = same and torch.allclose(*(each.rewards for each in drawn), 0.0, 0.0, equal_nan=True)
+        same = torch.allclose(one.rewards, two.rewards, 0.0, 0.0, equal_nan=True)
+        same = same and torch.equal(one.actions, two.actions)
         _require(same, "instances or rollouts of the same seed differ")
 
 
