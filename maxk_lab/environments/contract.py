@@ -51,10 +51,12 @@ def _instances(environment: Environment) -> None:
         first, second = (environment.instances(B, 1, held_out=held_out) for _ in range(2))
         _require(len(first) == B, f"instances({B}, 1) has the length {len(first)}")
         _require(len(first[1:2]) == 1, "instances[1:2] has not the length 1")
-        one, two = (environment.rollout(policy, each, 2, seed=1) for each in (first, second))
+        rollouts, repeated = (
+            environment.rollout(policy, each, 2, seed=1) for each in (first, second)
+        )
         # A reward of NaN is unscorable.
-        same = torch.allclose(one.rewards, two.rewards, 0.0, 0.0, equal_nan=True)
-        same = same and torch.equal(one.actions, two.actions)
+        same = torch.allclose(rollouts.rewards, repeated.rewards, 0.0, 0.0, equal_nan=True)
+        same = same and torch.equal(rollouts.actions, repeated.actions)
         _require(same, "instances or rollouts of the same seed differ")
 
 
