@@ -44,8 +44,9 @@ def difference_band(samples: Sequence[Array], level: float = 0.95, seed: int = 0
 
     Rows are independent. The band is ± c standard errors, where c is the quantile of the largest
     |t| over K of bootstrap draws, each with its own errors (Romano and Wolf 2005). A mean has no
-    band (NaN) if all values are equal, or if fewer than -ln(1 - level) effective rows of a sample
-    carry its spread: then about 1 - level of that sample's draws, or more, have no spread.
+    band (NaN) if all values are equal, or if fewer than two effective rows of a sample carry its
+    spread. The same holds for fewer than -ln(1 - level) rows: then about 1 - level of that sample's
+    draws, or more, have no spread.
     """
     rng = np.random.default_rng(seed)
     signs = (1.0, -1.0)[: len(samples)]

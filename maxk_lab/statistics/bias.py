@@ -18,6 +18,7 @@ from maxk_lab.statistics.estimates import (
     Array,
     Spread,
     stratified_mean,
+    stratum_means,
     stratum_weights,
 )
 from maxk_lab.statistics.families import Family
@@ -56,9 +57,9 @@ class BiasVerdict:
     instance, that the test finds with probability 0.8 at its corrected level.
 
     If every group was enumerated, "unbiased" is proven and there is no p-value. `detectable` is
-    then the tolerance for rounding and `at_most` the bias. Undefined numbers are NaN, with the
-    `reason`. The "reference" is the cell that the other cells are compared with. An "alarm" is a
-    rejection of a method with a proof of unbiasedness.
+    then the tolerance for rounding, and `at_most` the bias or the larger tolerance. Undefined
+    numbers are NaN, with the `reason`. The "reference" is the cell that the others are compared
+    with. An "alarm" is a rejection of a method with a proof of unbiasedness.
     """
 
     verdict: Verdict
@@ -208,12 +209,12 @@ def _detectable(test: _Tested, tail: float) -> tuple[float, str]:
 
 
 def _judge_enumerated(units: Units, tolerance: float) -> BiasVerdict:
-    """Judge by the largest bias of any instance; a scale bias vanishes with a single factor."""
+    """Judge by the largest bias of any instance; a scale bias vanishes with a factor per seed."""
     assert units.squared_bias is not None
     assert units.off_direction is not None
     size = np.maximum(units.truth, LEAST_SIGNAL**2 * units.m2)
     columns = np.stack([units.squared_bias, units.inner, units.truth])
-    squared, inner, truth = stratified_mean(columns, units.stratum)
+    squared, _, truth = stratified_mean(columns, units.stratum)
     if not truth > 0:
         return BiasVerdict("undefined", reason="the gradient is zero on every instance")
 
@@ -222,9 +223,13 @@ def _judge_enumerated(units: Units, tolerance: float) -> BiasVerdict:
             np.sqrt(np.divide(squared, size, out=np.zeros_like(size), where=size > 0).max())
         )
 
-    # ‖E ĝ_i − s ∇J_i‖² with the same s for all instances, split so that no digits cancel.
-    scales = np.divide(units.inner, units.truth, out=np.zeros_like(size), where=units.truth > 0)
-    after_scaling = units.off_direction + (scales - inner / truth) ** 2 * units.truth
+    def scale(inner: Array, truth: Array) -> Array:
+        return np.divide(inner, truth, out=np.zeros_like(truth), where=truth > 0)
+
+    # ‖E ĝ_i − s ∇J_i‖² with the same s for all instances of a seed: no digits cancel in this form.
+    _, inner, norm = stratum_means(columns, units.stratum).T
+    own, shared = scale(units.inner, units.truth), scale(inner, norm)[units.stratum]
+    after_scaling = units.off_direction + (own - shared) ** 2 * units.truth
     verdict: Verdict = "biased"
     if worst(units.squared_bias) <= tolerance:
         verdict = "unbiased"

@@ -44,7 +44,7 @@ EXACT = "exact"
 
 @dataclass(frozen=True)
 class Interval:
-    """A point estimate with its two-sided interval; NaN has a reason, `high` may be infinite.
+    """A point estimate with its two-sided interval; NaN has a reason, ends may be infinite.
 
     `question` says what the interval is about: fixed instances, new instances or seeds. It is
     `EXACT` if nothing is random, and empty if the value has its own question. A `reason` beside a
@@ -119,7 +119,8 @@ def clopper_pearson(ones: float, count: int, level: float) -> tuple[float, float
 def remove_skewness(t: float, skewness: float) -> float:
     """Return the nearer to 0 of a t statistic and Hall's transformation of it.
 
-    Hall's transformation may be too far from 0, because the skewness is itself estimated.
+    It is 0 if their signs differ. Hall's transformation may be too far from 0, because the skewness
+    is itself estimated.
     """
     hall = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
     return math.copysign(min(abs(t), abs(hall)), t) if hall * t > 0 else 0.0
@@ -203,8 +204,8 @@ class Estimate:
     def spread(self, of: Array) -> Spread:
         """Return the spread of a linear combination `of` [F] of the means.
 
-        For fixed instances, the freedom is Welch's and Satterthwaite's. For new instances, it is
-        smaller if few instances carry the variance.
+        For fixed instances, the freedom is Welch's and Satterthwaite's. For new instances, it is at
+        most 2 (Σp²)²/Σp⁴ with p the parts: smaller if few instances carry the variance.
         """
         parts = combined(of, self.parts)
         by_unit = (parts**2).sum(1)
@@ -347,7 +348,7 @@ def ratio(estimate: Estimate, top: Tangent, bottom: Tangent, level: float) -> In
     rest = top.slopes - value * bottom.slopes
     spread = estimate.spread(rest)
     if not spread.error > 0:
-        # An error of 0 among them: variations cancel, or nothing varies.
+        # An error of 0 is known if its parts cancel, or if no number varies.
         varies = estimate.parts[rest != 0].any() or not estimate.parts.any()
         if spread.error == 0 and (varies or not fixed):
             return Interval(value, value, value, level, question=estimate.question)

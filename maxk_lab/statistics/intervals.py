@@ -132,9 +132,9 @@ def norm_is_known(units: Units, name: str = "truth") -> bool:
 
 
 def _inverse(of: Interval) -> Interval:
-    """1 over a number that is not negative; the upper end is infinite if the number reaches 0."""
+    """1 over a ratio with positive numerator; the upper end is infinite if the ratio reaches 0."""
     if not of.value > 0:
-        return undefined(of.level, "the mean gradient is not significantly above zero")
+        return undefined(of.level, "the estimated variance is not positive")
     low, high = (1 / end if end > 0 else math.inf for end in (of.high, of.low))
     return replace(of, value=1 / of.value, low=low, high=high)
 

@@ -88,13 +88,15 @@ def log_ratio(
     if not ratio.value > 0:
         return undefined(level, f"{measure} of one side is not positive")
     logs = replace(ratio, reason=ratio.reason.replace(NO_ERROR, why)).mapped(_log)
-    return _drawn(a, b, logs) if measure == "variance" or measure in _BY_VARIANCE else logs
+    if measure == "snr":
+        return _negative(_drawn(a, b, _negative(logs)))
+    return _drawn(a, b, logs) if measure == "variance" else logs
 
 
 def _drawn(a: Units, b: Units, logs: Interval) -> Interval:
     """Return the log ratio of variances; undefined if groups that were not drawn may decide it.
 
-    It is undefined if the ratio without each cell's `rare` groups lies outside its 95 % interval.
+    It is undefined if the ratio with each cell's `rare` groups lies outside its 95 % interval.
     """
     if a.rare is None or b.rare is None or not logs.defined or logs.exact:
         return logs
@@ -281,7 +283,7 @@ def typical_ratio(a: Units, b: Units, *, level: float) -> TypicalRatio:
 
 
 def _quotients(top: Array, bottom: Array) -> Array:
-    """Quotients [U]: infinite for a bottom that is not positive, 1 if neither is positive."""
-    nothing = np.where(top > 0, np.inf, 1.0)
+    """Quotients [U]: infinite for a bottom that is not positive, 1 if neither is; NaN for NaN."""
+    nothing = np.where(np.isnan(top + bottom), np.nan, np.where(top > 0, np.inf, 1.0))
     quotients: Array = np.divide(np.maximum(top, 0.0), bottom, out=nothing, where=bottom > 0)
     return quotients

@@ -94,6 +94,8 @@ def p_value(values: Sequence[float], within: Range = ANYWHERE) -> float:
     mean, error = float(array.mean()), float(_error(array))
     if within.bounded:
         share = within.share(mean)
+        if share in (0.0, 1.0):
+            return math.nan
         away = scipy.special.logit(share) - scipy.special.logit(within.share(0.0))
         mean, error = float(away), error / (within.high - within.low) / (share * (1 - share))
     return 2 * float(scipy.special.stdtr(len(array) - 1, -abs(mean / error)))

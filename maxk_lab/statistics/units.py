@@ -96,10 +96,14 @@ class Units:
 
     If groups were drawn, `within` [4, U, B] has the distances of B independent blocks from their
     unit in each moment. `deviations` are the input of the verdict on bias, and `groups` is the
-    total number of independent groups of n. If every group was enumerated, the moments are exact.
-    Then ‖E ĝ − ∇J‖² (`squared_bias`) and its minimum over multiples of ∇J (`off_direction`), both
-    [U], are exact, too, and a relative bias up to `tolerance` is rounding error. Attributes that do
-    not apply are None.
+    total number of independent groups of n. `carrying` is the number of draws expected to carry
+    the estimate. `rare` is the part of E‖ĝ‖² from groups too rare for all pools together;
+    `rare_alone` is the part from groups too rare for the pool of the instance.
+
+    If every group was enumerated, the moments are exact. Then ‖E ĝ − ∇J‖²
+    (`squared_bias`) and its minimum over multiples of ∇J (`off_direction`), both [U], are exact,
+    too, and a relative bias up to `tolerance` is rounding error. Attributes that do not apply are
+    None.
     """
 
     stratum: Stratum
@@ -158,9 +162,9 @@ class Units:
         )
 
     def as_record(self) -> dict[str, Any]:
-        """Return the units as a record holds them, for `of`; an undefined number is None."""
+        """Return the units as a record holds them, without `replicates`; undefined is None."""
         record: dict[str, Any] = {
-            "units": {name: getattr(self, name).tolist() for name in FIELDS},
+            "units": {name: as_numbers(getattr(self, name)) for name in FIELDS},
             "measures": {name: as_numbers(values) for name, values in self.measures.items()},
         }
         if self.cross_products is not None:
@@ -263,7 +267,10 @@ class Units:
 
     @cached_property
     def sample(self) -> Sample:
-        """Return the moments with their errors; the errors are 0 if they were not measured."""
+        """Return the moments with their errors; an undefined moment is 0.
+
+        An unknown error is NaN; the errors are 0 if every group was enumerated.
+        """
         unknown = np.nan if self.tolerance is None else 0.0
         nothing = np.full((len(FIELDS), len(self.m2), 2), unknown)
         by_block = nothing if self.within is None else self.within
@@ -321,7 +328,7 @@ class Units:
         """
         judged = not np.isnan(self.truth).any()
         of = {"variance": (1.0, -1.0, 0.0, 0.0), "gradient": (0.0, 1.0 - judged, 0.0, 1.0 * judged)}
-        return {name: self.sample.effective_instances(np.array(how)) for name, how in of.items()}
+        return {name: self.sample.effective_instances(np.array(row)) for name, row in of.items()}
 
     @cached_property
     def no_signal(self) -> str:

@@ -13,6 +13,7 @@ from maxk_lab.statistics.bias import LEAST_P, TOO_FEW_DRAWS, bias_verdicts
 from maxk_lab.statistics.deviations import LEAST_CARRYING, Deviation, instances_to_test
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.measures import LEAST_SAMPLE
+from maxk_lab.statistics.units import Units
 
 
 def judged(units, **options):
@@ -161,6 +162,13 @@ def test_enumerated_cells_are_judged_by_the_worst_instance_and_their_tolerance()
         (cell([0.25, 1.0], [0.0, 0.0], scale=0.5), "scale bias", 0.5, 1e-9),
         (cell([0.25, 1.0], [0.0, 0.1], scale=0.5), "biased", 0.5, 1e-9),
         (cell([0.25, 0.0], [0.0, 0.0], scale=by_instance), "biased", 0.05**0.5, 1e-9),
+        # Each seed has its own factor.
+        (
+            Units.pool([cell([s**2, 4 * s**2], [0, 0], scale=1 - s) for s in (0.1, 0.5)]),
+            "scale bias",
+            0.13**0.5,
+            1e-9,
+        ),
         (flat([1e-20, 1e-30]), "unbiased", 1e-10, 1e-9),
         (flat(one), "biased", 1e-5, 1e-9),
     ):

@@ -81,6 +81,7 @@ LITTLE_SIGNAL = "is not significantly above zero"
         (NO_NORM, "relative_variance", NAN, LITTLE_SIGNAL),
         (NO_NORM, "scale", NAN, LITTLE_SIGNAL),
         (NO_NORM, "cosine", NAN, LITTLE_SIGNAL),
+        (units([1.0] * 16, [1.0] * 16), "relative_variance", NAN, "the estimated variance is not"),
         (BLIND, "scale", NAN, "no gradient to judge against"),
         (units([1.0, 2.0], [NAN, 1.0]), "variance", NAN, "not measured"),
         (units([1.0], [0.5]), "variance", 0.5, f"{FEW.format(1)}; {NO_ERROR}"),

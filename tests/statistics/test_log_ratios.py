@@ -10,6 +10,7 @@ from scipy import stats
 from maxk_lab.statistics.intervals import LEAST_SAMPLE
 from maxk_lab.statistics.log_ratios import (
     RARE_ALONE,
+    RARE_GROUPS,
     TAIL,
     log_ratio,
     median_interval,
@@ -170,6 +171,8 @@ def test_with_too_few_values_a_median_says_how_many_would_do(level):
 def test_the_relative_variance_of_the_typical_instance():
     measured = units(np.arange(1.0, 12.0) + 2.0, 2.0, truth=4.0)
     blind = replace(measured, truth=np.full(11, np.nan))
+    lost = replace(blind, mean_square=np.full(11, np.nan))
+    assert not typical_relative_variance(lost, unbiased=False, level=0.95).defined
     for cell, unbiased, value in ((measured, False, 3), (measured, True, 1.5), (blind, True, 3)):
         assert typical_relative_variance(cell, unbiased=unbiased, level=0.95).value == value
     # An instance without a signal counts as infinite, so the median moves by half a place.
@@ -187,6 +190,24 @@ def test_a_ratio_is_paired_by_instance():
     assert (median.value, median.low, median.high) == pytest.approx((0.8, 0.5, 1.1), rel=1e-6)
     assert (typical.below, typical.ties, typical.instances) == (11, 0, 17)
     assert typical.p_value == pytest.approx(stats.binomtest(11, 17).pvalue)
+
+
+@pytest.mark.parametrize("side", ["a", "b"])
+@pytest.mark.parametrize(("measure", "sign"), [("variance", 1), ("snr", -1)])
+def test_a_ratio_that_rare_groups_move_beyond_its_own_end_is_withheld(drawn, measure, sign, side):
+    """More variance of a moves the variance up and the SNR down, to the other end."""
+    cells = {"a": drawn(0, MANY, noise=1.5, blocks=8), "b": drawn(1, MANY, blocks=8)}
+    logs = log_ratio(*cells.values(), measure=measure)
+    up = sign == (1 if side == "a" else -1)
+    end = logs.high - logs.value if up else logs.value - logs.low
+    assert abs(logs.high + logs.low - 2 * logs.value) > 0.05 * logs.width
+    for share, reason in ((0.99, ""), (1.01, RARE_GROUPS)):
+        cell = cells[side]
+        rare = (cell.m2 - cell.mean_square).mean() * np.expm1(share * end) * np.ones(len(cell.m2))
+        moved = {key: replace(each, rare=np.zeros(len(each.m2))) for key, each in cells.items()}
+        moved[side] = replace(cell, rare=rare)
+        ratio = log_ratio(*moved.values(), measure=measure)
+        assert (ratio.defined, ratio.reason) == (not reason, reason)
 
 
 @pytest.mark.parametrize("side", ["a", "b"])

@@ -87,13 +87,14 @@ def test_an_interval_at_the_p_value_ends_at_no_difference(shift):
 def test_where_seeds_do_not_differ_there_is_a_reason():
     for values, value, reason in (
         ([0.3, 0.3, 0.3], 0.3, "the same in every seed: no interval"),
+        ([1.0, 1.0 + 3e-16, 1.0], 1.0, "the same in every seed: no interval"),
         ([0.3], math.nan, "one seed: no interval over seeds"),
         ([0.3, math.nan], math.nan, "not defined in every seed"),
     ):
         mean = seed_mean(values, 0.95, SHARES)
         assert (mean.defined, mean.reason) == (False, reason)
         assert mean.value == pytest.approx(value, nan_ok=True)
-        assert math.isnan(p_value(values))
+        assert math.isnan(p_value(values, SHARES))
         assert math.isnan(instance_p_value([0.0] * 9 + [values[-1]]))
 
 
