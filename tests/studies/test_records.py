@@ -93,5 +93,8 @@ def test_a_record_is_read_back_and_a_damaged_one_is_refused(sweep, tmp_path):
     if "optima" in sweep:
         best = metrics["final"]["per_instance"][-1]
         low = {**exact, "per_instance": [best[0] - 1.0, *exact["per_instance"][1:]]}
-        with pytest.raises(ValueError, match="is above the optimum"):
-            content_of(cell, metrics | {"reference": low})
+        changed = metrics | {"reference": low}
+        for rewards in ([], "linear", ["exact"]):
+            with pytest.raises(ValueError, match="is above the optimum"):
+                content_of(cell | {"environment": {"rewards": rewards}}, changed)
+        content_of(cell | {"environment": {"rewards": ["exact", "mine:reward"]}}, changed)

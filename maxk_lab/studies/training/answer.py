@@ -153,22 +153,21 @@ class Facts(BaseModel):
 
 def facts(pooled: Pooled[TrainingRow], origin: Origin) -> Facts:
     """Return the facts of the rows."""
-    level = origin.level
-    places = places_of(pooled.rows, level)
-    tuned = reference_lines(pooled.rows, 1 - level, OWN_TEMPERATURE)
-    answers = [_answer(place, tuned, alone=len(places) == 1) for place in places]
+    places = places_of(pooled.rows, origin.alpha)
+    tuned = reference_lines(pooled.rows, origin.alpha, OWN_TEMPERATURE)
+    answers = [_answer(place, tuned, origin.level, alone=len(places) == 1) for place in places]
     worse = Counter(method.name for answer in answers for method in answer.worse)
     return Facts(
         answers=answers,
         avoid=[Count(name=name, count=count) for name, count in worse.most_common()],
         next=_next(places, origin) if len(places) == 1 else None,
-        basis=_basis(pooled.rows, places, level),
+        basis=_basis(pooled.rows, places, origin.level),
         title="In short" + (f": {places[0].where}" if len(places) == 1 else ""),
         table=list(_table(places)),
     )
 
 
-def _answer(place: Place, tuned: Lines, *, alone: bool) -> Answer:
+def _answer(place: Place, tuned: Lines, level: float, *, alone: bool) -> Answer:
     where = "" if alone else place.where
     if not place.measured:
         return Answer(where=where, state="nothing")
@@ -202,8 +201,8 @@ def _answer(place: Place, tuned: Lines, *, alone: bool) -> Answer:
     answer.worse = [_difference(place, row, top, lines) for row in worse]
     answer.below = [_difference(place, row, top, lines) for row in below]
     # A lead over a reference with other settings does not count if another reference is higher.
-    level = -math.inf if usual is None else usual.curve[top - 1].value
-    better = [row for row in better if row.curve[top - 1].value > level]
+    least = -math.inf if usual is None else usual.curve[top - 1].value
+    better = [row for row in better if row.curve[top - 1].value > least]
     highest = () if answer.usual_is_highest else best
     use = next((row for row in (*better, *highest) if row in place.compared), None)
     if use is not None:
@@ -213,7 +212,7 @@ def _answer(place: Place, tuned: Lines, *, alone: bool) -> Answer:
         decoding = use.decoded.get(OWN_TEMPERATURE)
         if decoding is not None and has_value(decoding.differences.get(top)):
             answer.tuned = _difference(place, use, top, tuned)
-        answer.pomo = list(_as_pomo(place, use))
+        answer.pomo = list(_as_pomo(place, use, level))
         against = place.at(use.compared_with)
         answer.gaps = _gaps(SAMPLED, use, against, top)
         answer.tuned_gaps = _gaps(OWN_TEMPERATURE, use, against, top)
@@ -259,7 +258,7 @@ def _difference(place: Place, row: TrainingRow, k: int, lines: Lines) -> Differe
     )
 
 
-def _as_pomo(place: Place, use: TrainingRow) -> Iterator[Difference]:
+def _as_pomo(place: Place, use: TrainingRow, level: float) -> Iterator[Difference]:
     """Yield the lead with the decoding of POMO's authors, over POMO's loss and POMO as shipped.
 
     If there are both references, the two families share the level.
@@ -273,9 +272,7 @@ def _as_pomo(place: Place, use: TrainingRow) -> Iterator[Difference]:
         return
     rivals = [reference, *[row for row in shipped if row not in (reference, use)][:1]]
     for rival in rivals:
-        pairs = [
-            with_differences_to(row, rival, 1 - place.alpha) for row in rows if row is not rival
-        ]
+        pairs = [with_differences_to(row, rival, level) for row in rows if row is not rival]
         lines = reference_lines(pairs, place.alpha / len(rivals), POMO_WAY)
         yield _difference(place, use, 1, lines)
 

@@ -26,6 +26,7 @@ from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds import seed_mean
+from maxk_lab.studies.training.differences import why_not_paired
 from maxk_lab.studies.training.row import TrainingRow
 from maxk_lab.studies.training.table import places_of
 
@@ -57,7 +58,7 @@ def charts(pooled: Pooled[TrainingRow], origin: Origin) -> Iterator[Figure]:
 def estimates(rows: Sequence[TrainingRow], level: float) -> Table:
     """Return a table with the columns above, in the order of the report."""
     lines = []
-    for place in places_of(rows, level):
+    for place in places_of(rows, 1 - level):
         reference = place.reference
         several = len({row.key.n for row in place.rows}) > 1
         for row in place.measured:
@@ -119,7 +120,7 @@ def _difference(
     rollouts = [[evaluation.rollouts for evaluation in each.evaluations] for each in (row, paired)]
     means = (
         [each.evaluations[number].means.get(k) for each in (row, paired)]
-        if (rollouts[0] == rollouts[1] and row.finished == paired.finished)
+        if rollouts[0] == rollouts[1] and not why_not_paired(row, paired, k)
         else [None]
     )
     if any(mean is None for mean in means):

@@ -241,7 +241,7 @@ def _leaves(settings: Mapping[str, Any], inside: Sequence[str] = ()) -> Iterator
 
 
 def _setting(study: Study, keys: Sequence[str]) -> dict[str, Any]:
-    """Return the values as claims and figures name them: lists as text, null as none."""
+    """Return the values of these keys as claims and figures name them."""
     # A fixed schedule has no ends.
     unread = ("k_schedule.first", "k_schedule.until") if study.k_schedule.kind == "fixed" else ()
     setting = {}
@@ -250,9 +250,14 @@ def _setting(study: Study, keys: Sequence[str]) -> dict[str, Any]:
         for step in key.split("."):
             value = value[step]
         if key not in unread:
-            text = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else value
-            setting[key] = "none" if value is None else text
+            setting[key] = setting_text(value)
     return setting
+
+
+def setting_text(value: Any) -> Any:
+    """Return the value of a setting as claims and figures name it: a list as text, null as none."""
+    text = f"[{', '.join(map(str, value))}]" if isinstance(value, list | tuple) else value
+    return "none" if value is None else text
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

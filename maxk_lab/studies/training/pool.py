@@ -64,7 +64,7 @@ def pool(
 
 
 def _order(row: TrainingRow, settings: Sequence[Setting]) -> tuple[Any, ...]:
-    """A sort key: environment, n, K and catalogue; settings in the order of the sweep file."""
+    """Return a sort key: environment, place, n, K, catalogue, and the settings as in the file."""
     places = list(dict.fromkeys(map(place_setting, settings)))
     method = row.key.method
     estimator, baseline, _ = method.catalogue_order
@@ -268,7 +268,11 @@ def _apart(row: TrainingRow, decoding: Decoding) -> tuple[int, ...]:
     apart, tested = [], sorted({decoding.ks[0], decoding.ks[-1]})
     for k in tested:
         values = decoding.values[k]
-        errors = np.zeros(1) if same else values.std(1, ddof=1) / math.sqrt(values.shape[1])
+        scored = (~np.isnan(values)).sum(1)
+        # The spread of a seed's instances is unknown.
+        if not same and scored.min() < 2:
+            continue
+        errors = np.zeros(1) if same else np.nanstd(values, 1, ddof=1) / np.sqrt(scored)
         noise = float(np.sqrt(np.mean(np.square(errors))))
         which = outlying(decoding.means[:, k - 1].tolist(), noise, FALSE_ALARM / len(tested))
         apart += [] if which is None else [row.finished[which]]
@@ -338,7 +342,7 @@ def estimates(row: TrainingRow) -> dict[str, Interval]:
 
 
 def _decodings(row: TrainingRow) -> dict[str, Interval]:
-    """Yield the gap, the best reward and the difference in every decoding, if there are several."""
+    """Return gaps, best rewards and differences in every decoding; empty if there is one."""
     decodings = {
         name: end for name, end in row.decoded.items() if name in EXTRAS or name.startswith("T=")
     }
@@ -360,7 +364,7 @@ def _decodings(row: TrainingRow) -> dict[str, Interval]:
 
 
 def _curve(decoding: Decoding, of: str = "") -> dict[str, Interval]:
-    """Yield the final Max@K at every recorded K, and its differences."""
+    """Return the final Max@K at every recorded K, and its differences."""
     numbers = {}
     for k in decoding.ks:
         numbers[f"{of}max@{k}"] = decoding.curve[k - 1]

@@ -17,6 +17,7 @@ from maxk_lab.reports.naming import GridKey, Setting, setting_words, spelled
 from maxk_lab.reports.tables import PooledRow
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.units import Array
+from maxk_lab.studies.training.grid import setting_text
 from maxk_lab.studies.training.record import Optima
 from maxk_lab.training.settings import Settings, StepSettings
 
@@ -53,11 +54,11 @@ def unusual(setting: Setting) -> Setting:
 
 
 def _is_default(key: str, value: Any) -> bool:
-    """Return whether a value is the default of a sweep file."""
+    """Return whether a value, or the text of a grid for it, is the default of a sweep file."""
     default: Any = StepSettings()
     for name in key.split("."):
         default = getattr(default, name, None) if isinstance(default, Model) else None
-    return bool(default == value)
+    return bool(value in (default, setting_text(default)))
 
 
 def training_words(setting: Setting) -> str:

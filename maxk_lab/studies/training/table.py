@@ -78,7 +78,11 @@ def _verdict(
     ends = [each.decoded.get(decoding, Decoding()) for each in (row, rival)]
     if decoding != SAMPLED and not all(end.ks for end in ends):
         old = " (records from before that have no curve: --force)" if decoding == FORCED else ""
-        return ClaimVerdict("undecided", f"{names}: not every policy was decoded so{old}")
+        reasons = (
+            each.reason for each in (row, rival, *(end.curve[0] for end in ends if end.curve))
+        )
+        why = next(filter(None, reasons), f"not every policy was decoded so{old}")
+        return ClaimVerdict("undecided", f"{names}: {why}")
     interval = difference(row, rival, claim.final_k, level, decoding)
     text = f"{names}: {shown(interval)}"
     if row.one_seed:
@@ -220,9 +224,8 @@ class Place:
         return sorted(rows, key=lambda row: -row.curve[k - 1].value)
 
 
-def places_of(rows: Sequence[TrainingRow], level: float) -> list[Place]:
-    """Return the places of a study, by environment and policy."""
-    alpha = 1 - level
+def places_of(rows: Sequence[TrainingRow], alpha: float) -> list[Place]:
+    """Return the places of a study, by environment and policy, with comparisons at `alpha`."""
     groups, lines = grouped(rows, place_of), reference_lines(rows, alpha)
     places = []
     for (_, setting), members in groups.items():
@@ -238,7 +241,7 @@ def compare(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Itera
 
     Lines are at the K of interest, for policies sampled at the temperature of training.
     """
-    for place in places_of(pooled.rows, level):
+    for place in places_of(pooled.rows, alpha):
         for row in place.compared:
             lines = (place.lines.get((row.key, k)) for k in place.ks)
             yield from filter(None, lines)

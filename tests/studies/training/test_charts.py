@@ -72,6 +72,20 @@ def test_without_optima_values_are_drawn_and_bands_need_seeds(
     assert figures["during"].marks.startswith(bands)
 
 
+def test_rows_of_other_instances_have_no_differences(tsp: Any) -> None:
+    """Neither at the end nor during training."""
+
+    def other(metrics: dict[str, Any], cell: dict[str, Any]) -> None:
+        if cell["baseline"] == "subloo":
+            metrics["data"]["instances"] = "other"
+
+    cells = tsp.cells(
+        points=[next(iter(tsp.points)), ("maxk", "subloo", 16, 8, "iid")], seeds=(0, 1)
+    )
+    assert [*drawn(tsp.report(cells, other))] == ["gap"]
+    assert [*drawn(tsp.report(cells))] == ["difference", "gap", "during"]
+
+
 def test_several_environments_with_many_methods_have_charts_of_their_own(
     tsp: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

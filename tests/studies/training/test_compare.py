@@ -26,6 +26,7 @@ from trained_rows import (
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.ranges import SHARES
 from maxk_lab.reports.tables import Pooled
+from maxk_lab.statistics.intervals import undefined
 from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.training.differences import (
     difference,
@@ -48,7 +49,7 @@ def with_n(each, n):
 
 def place_of(*rows):
     """The one place of these rows, the first of which the others are compared with."""
-    (place,) = places_of(compared(rows), 0.95)
+    (place,) = places_of(compared(rows), 0.05)
     return place
 
 
@@ -120,14 +121,14 @@ def test_equal_values_are_all_best_the_reference_first():
 def test_a_row_without_all_its_seeds_is_in_no_test():
     reference, best = compared([pomo(), lead(4, noise_with(0, 0.01))])
     lost = with_differences_to(unfinished(SUBLOO), reference, 0.95)
-    (place,) = places_of((reference, best, lost), 0.95)
+    (place,) = places_of((reference, best, lost), 0.05)
     assert (place.measured, place.compared) == ((reference, best), (best,))
     assert family(place) == {3}
     assert lost not in place.may_be_best(4)
     none = unfinished(POMO)
     alone = with_differences_to(lead(), none, 0.95)
     assert "1 of 2 seeds finished" in alone.differences[4].reason
-    (place,) = places_of((none, alone), 0.95)
+    (place,) = places_of((none, alone), 0.05)
     assert (place.reference, place.compared, family(place)) == (none, (), {0})
 
 
@@ -169,10 +170,10 @@ def test_a_line_names_the_seeds_that_ended_apart():
 def test_the_verdicts_on_rows_and_the_lines_of_comparisons():
     best = row(CENTRED, [-1, 1, 2.5, 4], noise_with(0, 0.01))
     rows = compared([pomo(), best, row(SUBLOO, [0, 1, 2, 3])])
-    pooled = judged(Pooled((*rows, unfinished(RLOO))), level=0.95, alpha=0.5)
+    pooled = judged(Pooled((*rows, unfinished(RLOO))), level=0.95, alpha=0.06)
     lines = {
         (line.family, line.row.split("/")[2], line.measure): line
-        for line in compare(pooled, level=0.95, alpha=0.5)
+        for line in compare(pooled, level=0.95, alpha=0.06)
     }
     verdicts = {key: line.verdict for key, line in lines.items()}
     assert verdicts == {
@@ -194,7 +195,7 @@ def test_the_verdicts_on_rows_and_the_lines_of_comparisons():
     line = lines["reference", "centred", "max@4"]
     assert (line.partner, line.comparisons) == (rows[0].key.path, 3)
     assert line.interval == rows[1].differences[4]
-    assert line.p_adjusted < line.alpha == pytest.approx(0.05)
+    assert line.p_adjusted < line.alpha == 0.06
     assert "the same in every seed" in lines["reference", "subloo", "max@4"].reason
     # Two rivals, at each of three K.
     line = lines["best", "group_mean", "max@4"]
@@ -236,6 +237,11 @@ def test_a_claim_is_judged_by_the_interval_of_its_decoding():
         assert judged_claim.interval.value == pytest.approx(value)
     undecoded = verdict((best, plain), 0.0, decoding="best")
     assert (undecoded.verdict, undecoded.interval) == ("undecided", None)
+    assert undecoded.detail.endswith("not every policy was decoded so")
+    lost = decoded(
+        plain, **{OWN_TEMPERATURE: with_ends(plain, ks=(), curve=(undefined(0.95, "no"),))}
+    )
+    assert verdict((best, lost), decoding="best").detail.endswith(": no")
     assert verdict(single, 0.0).verdict == "undecided"
     text = verdict((with_ends(best, apart=(3,)), reference)).detail
     assert text.endswith("over 5 seeds, at 95 %; seed 3 ended apart from the others")
@@ -278,7 +284,7 @@ def test_trainings_of_another_n_are_compared_at_equal_rollouts():
     """One family: POMO's loss at n = 8 against n = 4, and both among the rivals of the best."""
     rows = pomo(), with_n(pomo(4, noise_with(0, 0.01)), 8)
     pooled = judged(Pooled(rows), level=0.95, alpha=0.05)
-    (place,) = places_of(pooled.rows, 0.95)
+    (place,) = places_of(pooled.rows, 0.05)
     assert [*place.names.values()] == ["POMO's loss at n = 4", "POMO's loss at n = 8"]
     lines = {
         (line.family, line.row, line.partner, line.verdict)
@@ -294,12 +300,12 @@ def test_trainings_of_another_n_are_compared_at_equal_rollouts():
 
 
 def test_environments_share_one_correction():
-    few = places_of(compared([*pair("tsp", 0.9), *pair("op", 0.0), *pair("pdp", -0.9)]), 0.95)
+    few = places_of(compared([*pair("tsp", 0.9), *pair("op", 0.0), *pair("pdp", -0.9)]), 0.05)
     assert [place.where for place in few] == ["TSP", "OP", "PDP"]
     assert [family(place) for place in few] == [{9}] * 3
     assert [place.sign(place.rows[1], 4) for place in few] == [1, 0, -1]
     many = [*pair("tsp", 0.2), *(each for i in range(9) for each in pair(f"op{i}", 0.0))]
-    alone, first = place_of(*many[:2]), places_of(compared(many), 0.95)[0]
+    alone, first = place_of(*many[:2]), places_of(compared(many), 0.05)[0]
     assert alone.sign(alone.rows[1], 4) == 1
     assert (first.places, first.sign(first.rows[1], 4)) == (10, 0)
 

@@ -241,15 +241,18 @@ def test_a_seed_that_ended_apart_is_named(tsp, study):
     assert sum(bool(row.sampled.apart) for row in rows) <= 0.25 * len(rows)
 
 
+@pytest.mark.parametrize("unscored", [0, 1, 31])
 @pytest.mark.parametrize(("instances", "apart"), [("", ()), ("0123", (3,))])
-def test_what_the_instances_of_a_seed_explain_is_not_apart(tsp, instances, apart):
+def test_what_the_instances_of_a_seed_explain_is_not_apart(tsp, instances, apart, unscored):
     """One instance of one seed missed, all others solved: apart only where instances are shared."""
 
     def missed(metrics, cell):
         metrics["data"] = {"instances": instances or f"{cell['seed']:016x}", "source": "it"}
         solved = [1.0 - (cell["seed"] == 3)] + [1.0] * 31
         final, count = metrics["final"], len(metrics["final"]["value"])
-        final["per_instance"] = [solved for _ in final["per_instance"]]
+        # An instance without a score does not hide the spread of the others.
+        scored = [*solved[: 32 - unscored], *[None] * unscored] if cell["seed"] == 0 else solved
+        final["per_instance"] = [scored for _ in final["per_instance"]]
         final["value"] = [sum(solved) / 32] * count
 
     (row,) = tsp.report(tsp.cells(points=ONE), missed).studies["training"].rows
@@ -269,7 +272,10 @@ SCHEDULE = {"kind": "step", "first": 2, "until": 200}
          {"k_schedule": SCHEDULE}, "scheduled K", " (k_schedule(kind=step, first=2, until=200))"),
         ({"weight_normalization": "zscore"}, {"weight_normalization": "zscore"},
          "biased", " (weight_normalization=zscore)"),
-        ({"max_grad_norm": None}, {}, "unbiased (proved)", ""),
+        ({"max_grad_norm": "none", "reward_clip": "none"}, {},
+         "unbiased (proved)", ""),
+        ({"reward_clip": "[-5.0, 0.0]"}, {"reward_clip": [-5, 0]},
+         "biased", " (reward_clip=[-5.0, 0.0])"),
         ({"learning_rate": 1e-4}, {"learning_rate": 1e-4},
          "unbiased (proved)", " (learning_rate=0.0001)"),
         # Settings that all rows share bias all rows, unless they change the objective.
