@@ -6,18 +6,17 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Literal
 
+import numpy as np
 from pydantic import BaseModel, Field
 
 from maxk_lab.reports.document import exact
 from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled, grouped
 from maxk_lab.statistics.measures import measures_of
-from maxk_lab.studies.exact.table import Row
+from maxk_lab.studies.exact.table import NEAR, Row
 
 # Sums of weights below this size are rounding errors.
 _ZERO = 1e-12
-# Optima closer than this share of the range of the parameter are equal.
-_NEAR = 1e-6
 Direction = Literal["larger", "smaller", "same", "both"]
 
 
@@ -45,7 +44,8 @@ class Line(BaseModel):
 class Family(BaseModel):
     """The objectives of one form along one parameter, from the smallest K to the largest.
 
-    `direction` is the direction of the optimum as K grows, in every seed at every step.
+    `direction` is that of the optimum as K grows, in every seed at every step; `both` if steps
+    differ.
     """
 
     parameter: str
@@ -55,7 +55,6 @@ class Family(BaseModel):
     ks: tuple[int, int]
     optima: tuple[str, str]
     seeds: int
-    at_an_end: list[str]
 
 
 class Facts(BaseModel):
@@ -103,8 +102,11 @@ def _about_weights(rows: Sequence[Row]) -> Facts:
 
 
 def _zeros(name: str, rows: Sequence[Row]) -> Zeros | None:
-    ordered = sorted(rows, key=lambda row: row.key.k)
-    shares = {row.key.k: row.number("zero_share").value for row in ordered}
+    shares = {}
+    for k, members in sorted(grouped(rows, lambda row: row.key.k).items()):
+        # Rows of one K may have several n: count their samples.
+        values = [row.number("zero_share").value for row in members]
+        shares[k] = float(np.average(values, weights=[row.key.n for row in members]))
     ks = tuple(shares)
     if not all(share >= 0 for share in shares.values()) or not any(shares.values()):
         return None
@@ -153,7 +155,6 @@ def _family(rows: Sequence[Row], *, named: bool) -> Family:
         ks=(first.key.k, last.key.k),
         optima=(_range(first), _range(last)),
         seeds=len(first.by_seed) if len(first.distinct) > 1 else 1,
-        at_an_end=[row.key.objective for row in rows if _has_optimum_at_end(row)],
     )
 
 
@@ -162,7 +163,7 @@ def _direction(rows: Sequence[Row]) -> Direction:
     for lower, upper in pairwise(rows):
         for seed in lower.by_seed.keys() & upper.by_seed.keys():
             before, after = lower.by_seed[seed], upper.by_seed[seed]
-            near = _NEAR * (before.points[-1] - before.points[0])
+            near = NEAR * (before.points[-1] - before.points[0])
             difference = after.best[0] - before.best[0]
             steps.add((difference > near) - (difference < -near))
     directions: dict[int, Direction] = {1: "larger", -1: "smaller", 0: "same"}
@@ -173,12 +174,6 @@ def _range(row: Row, index: int = 0) -> str:
     """Return the optimum, or the value there, or its smallest and its largest over the seeds."""
     values = sorted(curve.best[index] for curve in row.distinct)
     return " to ".join(dict.fromkeys((exact(values[0]), exact(values[-1]))))
-
-
-def _has_optimum_at_end(row: Row) -> bool:
-    curve = row.distinct[0]
-    distance = min(curve.best[0] - curve.points[0], curve.points[-1] - curve.best[0])
-    return bool(distance <= _NEAR * (curve.points[-1] - curve.points[0]))
 
 
 def _optimum(row: Row) -> Line:

@@ -11,6 +11,7 @@ from typing import Any
 
 import altair as alt
 
+from maxk_lab.errors import count
 from maxk_lab.reports import charts as draw
 from maxk_lab.reports.charts import Figure, Panel, Table
 from maxk_lab.reports.naming import UNBIASED, plain_setting
@@ -93,7 +94,9 @@ def effective_rewards(table: Table) -> Figure:
         "with a negative effective reward becomes less likely. Computed exactly."
     )
     dashed = " Dashed: biased." if (table["style"] == "hollow").any() else ""
-    marks = f"Faint: {GROUPS - 1} more groups of rewards.{dashed}"
+    more = int(table.group.max())
+    faint_groups = f"Faint: {count(more, 'more group')} of rewards." if more else ""
+    marks = f"{faint_groups}{dashed}".strip()
     columns = 2 if table.k.nunique() % 2 == 0 else 3
     return Figure("effective_rewards", title, formula, marks, tuple(panels), legend, columns)
 

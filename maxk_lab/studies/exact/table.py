@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from maxk_lab.execution.records import Record
 
 
+# Optima closer than this share of the range of the parameter are equal.
+NEAR = 1e-6
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExactKey(GridKey):
     """The grid point of a row; `parameter` is empty for weights."""
@@ -133,7 +137,7 @@ def estimates(row: Row) -> dict[str, Interval]:
 def judge(claim: Claim, matching: Sequence[tuple[Row, ...]], alpha: float) -> ClaimVerdict:
     """Supported if the claim holds in every row and seed, else refuted: numbers are exact.
 
-    An `order` claims that the number grows from each row to the next.
+    An `order` claims that the optimum grows from each row to the next.
     """
     if claim.kind == "order":
         pairs = (pair for rows in matching for pair in pairwise(rows))
@@ -155,7 +159,8 @@ def _judge_order(claim: Claim, lower: Row, upper: Row) -> Iterator[ClaimVerdict]
         if reason := records[0].reason(measure) or records[1].reason(measure):
             yield ClaimVerdict("undecided", f"{text} ({reason})")
         else:
-            yield ClaimVerdict("supported" if above > below else "refuted", text)
+            near = NEAR * (records[0].points[-1] - records[0].points[0])
+            yield ClaimVerdict("supported" if above - below > near else "refuted", text)
 
 
 def _judge_value(claim: Claim, row: Row) -> Iterator[ClaimVerdict]:

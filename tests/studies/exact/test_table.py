@@ -73,6 +73,9 @@ def test_every_seed_must_have_the_order(lab):
     verdict, detail = lab.judged(cells, records, **claim)
     assert (verdict, "seed 1: 0.75 over 0.75" in detail) == ("refuted", True)
     assert lab.judged(cells, records[:-1], **claim)[0] == "undecided"
+    # A difference below the precision of the optimum is none.
+    near = [lab.done(c, lab.curve(0.5 + 1e-8 * c["k"])) for c in cells]
+    assert lab.judged(cells, near, **claim)[0] == "refuted"
     report = make_report(cells, records, name="seeds")
     assert "0.25 to 0.75" in rendered(report, "terminal")
     assert [(line["measure"], line["reason"]) for line in estimates(report)[:2]] == [
