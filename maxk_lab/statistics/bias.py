@@ -228,8 +228,8 @@ def _judge_enumerated(units: Units, tolerance: float) -> BiasVerdict:
 
     # ‖E ĝ_i − s ∇J_i‖² with the same s for all instances of a seed: no digits cancel in this form.
     _, inner, norm = stratum_means(columns, units.stratum).T
-    own, shared = scale(units.inner, units.truth), scale(inner, norm)[units.stratum]
-    after_scaling = units.off_direction + (own - shared) ** 2 * units.truth
+    scales, shared = scale(units.inner, units.truth), scale(inner, norm)[units.stratum]
+    after_scaling = units.off_direction + (scales - shared) ** 2 * units.truth
     verdict: Verdict = "biased"
     if worst(units.squared_bias) <= tolerance:
         verdict = "unbiased"
