@@ -78,10 +78,9 @@ def _verdict(
     ends = [each.decoded.get(decoding, Decoding()) for each in (row, rival)]
     if decoding != SAMPLED and not all(end.ks for end in ends):
         old = " (records from before that have no curve: --force)" if decoding == FORCED else ""
-        reasons = (
-            each.reason for each in (row, rival, *(end.curve[0] for end in ends if end.curve))
-        )
-        why = next(filter(None, reasons), f"not every policy was decoded so{old}")
+        undefined = [end.curve[0].reason for end in ends if end.curve]
+        reasons = filter(None, (row.reason, rival.reason, *undefined))
+        why = next(reasons, f"not every policy was decoded so{old}")
         return ClaimVerdict("undecided", f"{names}: {why}")
     interval = difference(row, rival, claim.final_k, level, decoding)
     text = f"{names}: {shown(interval)}"
