@@ -59,6 +59,8 @@ def test_moments_are_means_over_blocks_or_pairs_and_blocks_lie_as_the_jackknife_
             without = estimates(x[rest], y[rest], squared[rest], exact)
             pseudo = blocks * whole - (blocks - 1) * without
             assert within[:, i, b] == pytest.approx(pseudo - whole, abs=1e-12)
+    unknown = np.isnan(found.deviations(EVERY).along.variance)
+    assert unknown.all() if blocks == 2 and not exact else not unknown.any()
     if blocks == 2:  # They tell the error of what is a mean of blocks only.
         known = ~np.isnan(within).any((1, 2))
         assert known.tolist() == [True, False, exact, exact]

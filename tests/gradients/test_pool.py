@@ -30,6 +30,14 @@ def tensors(part):
     return {name: value for name, value in flat.items() if isinstance(value, torch.Tensor)}
 
 
+def test_a_policy_in_bfloat16_has_a_pool():
+    environment = toy_llm(enumerable=False)
+    policy = environment.policy(0).to(torch.bfloat16)
+    products = pool_of(environment, 8, 2, policy=policy).parts[0].products
+    assert products.dtype == torch.float64
+    assert products.isfinite().all()
+
+
 @pytest.mark.parametrize("make", [toy_llm, lambda: toy_llm(False), bandit])
 def test_a_pool_is_the_same_through_its_file(make):
     environment = make()

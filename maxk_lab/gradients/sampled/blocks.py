@@ -106,7 +106,7 @@ def _largest(products: Array) -> Array:
 
 def _beyond_rounding(differences: Array, size: Array) -> Array:
     """Return the differences of numbers of this size, with rounding errors set to 0."""
-    return np.where(np.abs(differences) > ROUNDING * size, differences, 0.0)
+    return np.where(np.abs(differences) <= ROUNDING * size, 0.0, differences)
 
 
 def _block_mean(values: Array) -> tuple[Array, Array]:
