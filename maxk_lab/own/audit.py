@@ -105,9 +105,11 @@ def audit(
     arrays = [path for path in files if path.suffix.lower() in SUFFIXES]
     logs = [path for path in files if path not in arrays]
     measured = _measured(arrays) if arrays else None
-    if not logs and measured is not None:
-        return audit_log(_log_of(measured.rewards), ks, budget, measured)
     columns = {"reward": reward, "group": group, "step": step, "advantage": advantage, "by": by}
+    if not logs and measured is not None:
+        if named := [role for role, name in columns.items() if name is not None]:
+            raise LabError(f"{arrays[0]} has no columns: leave out {', '.join(named)}")
+        return audit_log(_log_of(measured.rewards), ks, budget, measured)
     return audit_log(read_log(logs, columns), ks, budget, measured)
 
 
@@ -166,7 +168,7 @@ def audit_log(
     blocks = [(int(str(n)), rows) for n, rows in table.groupby("n")]
     values = pd.concat([_values(rows, n, ks) for n, rows in blocks], ignore_index=True)
     notes += [
-        f"K = {k}: {count:,} of {groups:,} groups have {k} samples"
+        f"K = {k}: {count:,} of {groups:,} groups have at least {k} samples"
         for k, count in values.k.value_counts().sort_index().items()
         if count < groups
     ]
@@ -175,9 +177,12 @@ def audit_log(
     advantages = [_matrix(rows.advantage, n) for n, rows in blocks if "advantage" in rows]
     rows = _baselines(rewards, ks)
     equal = torch.cat([(each == each[:, :1]).all(1) for each in rewards])
-    planned = pd.DataFrame()
+    planned, reason = pd.DataFrame(), "all groups have equal rewards"
     if budget is not None and not bool(equal.all()):
-        planned = _planned(table, ks, budget, measured)
+        planned = _planned(table, ks, budget, measured, notes)
+        reason = f"no possible n divides the budget of {budget:,}"
+    if budget is not None and planned.empty:
+        notes.append(f"no plan: {reason}")
     return Audit(
         reading,
         tuple(notes),
@@ -198,9 +203,13 @@ def audit_log(
 
 
 def _planned(
-    table: pd.DataFrame, ks: Sequence[int], budget: int, measured: Measured | None
+    table: pd.DataFrame,
+    ks: Sequence[int],
+    budget: int,
+    measured: Measured | None,
+    notes: list[str],
 ) -> pd.DataFrame:
-    """Return the plan of every source."""
+    """Return the plan of every source; a source without groups of two samples gets a note."""
     coherence, products, by_rank = dict[int, Coherence](), None, None
     if measured is not None:
         by_rank = score_products_by_rank(measured.rewards, measured.products)
@@ -211,10 +220,17 @@ def _planned(
             products = measured.products
     sources = {"all": table}
     if "by" in table:
+        if (table.groupby("number").by.nunique() > 1).any():
+            raise LabError("a group has several values of `by`: they must be the same in a group")
+        if "all" in table.by.to_numpy():
+            raise LabError("`by` has the value 'all', which names the whole log: rename it")
         sources |= {f"{name}": rows for name, rows in table.groupby("by", sort=True)}
     plans = []
     for name, rows in sources.items():
         blocks = [(int(str(n)), block) for n, block in rows.groupby("n") if int(str(n)) > 1]
+        if not blocks:
+            notes.append(f"{name} has no plan: it has no group of two samples")
+            continue
         prompts = pd.Series(pd.factorize(rows.group)[0], rows.index)
         groups = [_matrix(block.reward, n) for n, block in blocks]
         numbers = [prompts[block.index].to_numpy()[::n] for n, block in blocks]

@@ -100,6 +100,8 @@ def read_log(paths: Sequence[Path], named: Mapping[str, str | None]) -> Log:
     columns = {role: name for role, name in named.items() if name is not None}
     groups = {columns["group"]} if "group" in columns else _GROUPS
     files = [file for path in paths for file in files_in(path)]
+    if not files:
+        raise LabError("no log: name a file or a folder")
     places, rows, unreadable, left_out = list[str](), list[Row](), list[str](), list[str]()
     for file in files:
         samples = [(f"{file.name}, {place}", _compact(row)) for place, row in read_samples(file)]
@@ -219,7 +221,7 @@ class _Reader:
             if column.problem:
                 others = f" ({column.count:,} such values)" if column.count > 1 else ""
                 raise LabError(f"{column.problem}{others}")
-        return pd.DataFrame({name: self.columns[name].numbers for name in names})
+        return pd.DataFrame(dict(enumerate(self.columns[name].numbers for name in names)))
 
     def _rewards(self, free: Sequence[str]) -> list[str]:
         """Return the reward columns of the format; columns of texts if no column has numbers."""
@@ -248,7 +250,7 @@ class _Reader:
         left_out = []
         for role in (role for role in ("group", "step", "reward") if role in table):
             if count := int(table[role].isna().sum()):
-                article = "an" if roles[role][0] in "aeio" else "a"
+                article = "an" if roles[role].startswith(("a", "e", "i", "o")) else "a"
                 left_out.append(f"{_count(count)} without {article} {roles[role]} left out")
                 table = table[table[role].notna()]
         if "step" in table:

@@ -43,8 +43,8 @@ def measured(
     in one of three forms: `scores` [P, M, D], the gradients or their `GradientSketch`es; `gram` [P,
     M, M], the products ψ·ψ; or `log_probs` [P, M] with a graph, and `parameters` for a backward
     pass per sample. Groups of `n` samples are cut from the M samples, for each K of `k`. By default
-    the group sizes are the largest power of 2 that fits four times into M, and all smaller powers
-    of 2.
+    n is the largest power of 2 that fits four times into M, at least 2. By default the K are all
+    smaller powers of 2.
 
     Returns the report of a gradient study, with a reference estimator for the bias. Without
     gradients it returns an `Audit` of the rewards. Raises `LabError` for wrong shapes, numbers that

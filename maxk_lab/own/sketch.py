@@ -63,16 +63,20 @@ class GradientSketch:
 
     def __enter__(self) -> GradientSketch:
         self._calls.clear()
-        self._hooks = [layer.register_forward_hook(self._keep) for layer in self._layers]
+        self._hooks = [
+            layer.register_forward_hook(self._keep, with_kwargs=True) for layer in self._layers
+        ]
         return self
 
     def __exit__(self, *error: object) -> None:
         for hook in self._hooks:
             hook.remove()
 
-    def _keep(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    def _keep(
+        self, layer: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: Tensor
+    ) -> None:
         if output.requires_grad:
-            self._calls.append((layer, inputs[0].detach(), output))
+            self._calls.append((layer, (*inputs, *named.values())[0].detach(), output))
 
     def scores(self, log_probs: Tensor, *, keep_graph: bool = True) -> Tensor:
         """The sketches of ∇ log_probs, [N] → [N, dimension] in float32, on the model's device.
@@ -114,6 +118,9 @@ class GradientSketch:
             assert isinstance(weight, nn.Parameter)
             block = max(1, _ENTRIES // weight.numel())
             make = _KINDS[str(_kind(layer))]
+            if (padding := getattr(layer, "padding_idx", None)) is not None:
+                # The row of an embedding's padding has no gradient.
+                outer = outer.masked_fill((inputs == padding).reshape(samples, -1, 1), 0.0)
             flat = inputs.reshape(samples, outer.shape[1], -1)
             blocks = zip(torch.split(flat, block), torch.split(outer, block), strict=True)
             yield weight, (make(weight, *each).flatten(1) for each in blocks)

@@ -171,14 +171,19 @@ RIGHT = {
         [row | {"step": step} for row in rows() for step in ("10", "2", "1")],
         dict.fromkeys((None, 1, 2, 10), CURVE),
     ),
+    "a sum of a column with itself": (
+        rows(),
+        {None: {k: 2 * value for k, value in CURVE.items()}},
+        {"reward": "reward+reward"},
+    ),
     "a resumed run": (2 * rows(step=3), {step: {1: CURVE[1], 8: 5 / 6} for step in (None, 3)}),
 }
 
 
 @pytest.mark.parametrize("case", RIGHT)
 def test_a_log_has_the_values_by_hand(case, tmp_path):
-    table, values = RIGHT[case]
-    log = audit(written(tmp_path, "a.jsonl", table))
+    table, values, *options = RIGHT[case]
+    log = audit(written(tmp_path, "a.jsonl", table), **dict(*options))
     assert [*dict.fromkeys(log.curve.step)] == [*values]
     measured = {(step, k): value for step, k, value in log.curve[["step", "k", "value"]].to_numpy()}
     for step, by_k in values.items():
@@ -217,7 +222,7 @@ def test_only_the_number_of_samples_limits_k(tmp_path):
     assert curve(log)[4] == 1
     assert log.notes == (
         "pass@8 needs at least 8 samples a prompt; groups have 3 to 4",
-        "K = 4: 4 of 6 groups have 4 samples",
+        "K = 4: 4 of 6 groups have at least 4 samples",
     )
 
 
@@ -237,6 +242,7 @@ REFUSED = {
     ),
     "two scorers": (rows(reward="score_a", score_b=1), "the reward may be score_a, score_b"),
     "nothing": ([], "has no rows"),
+    "a column without a name": ([{"": None, "reward": 1}], "1 row without a", {"group": ""}),
     "objects": (rows(value=lambda r: {"a": r}), r"line 1: reward is '{\"a\": 1}', no finite"),
     "scores of objects": (rows(value=lambda r: {"score": {"a": r}}), "line 1: reward is '{"),
     "thousands": (rows(value=lambda r: "1,000"), "line 1: reward is '1,000', no finite"),

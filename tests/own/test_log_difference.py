@@ -70,3 +70,6 @@ def test_prompts_of_one_log_are_left_out_or_make_independent_samples(tmp_path):
     one = written(tmp_path / "d.jsonl", groups[:1])
     with pytest.raises(LabError, match="two prompts at least"):
         compare_logs([first], [one], {})
+    (tmp_path / "e.jsonl").write_text('{"prompt": "p0", "reward": null}\n' * 2)
+    with pytest.raises(LabError, match=r"no sample: .*, 2 rows without a reward left out"):
+        compare_logs([first], [tmp_path / "e.jsonl"], {})

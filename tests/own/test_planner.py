@@ -11,10 +11,12 @@ import torch
 from scipy import stats
 
 from maxk_lab import advantages, measure
+from maxk_lab.cli.verbs.audit import show
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.method import Method
 from maxk_lab.own.audit import audit
+from maxk_lab.own.plans.chart import write_plan
 from maxk_lab.own.plans.coherence import Coherence, coherences
 from maxk_lab.own.plans.products import ScoreProducts, mid_ranks, score_products_by_rank
 from maxk_lab.own.plans.steps import BASELINES, FEWEST, _interval, group_sizes, plan
@@ -125,6 +127,13 @@ def test_measured_coherence_is_that_of_the_scores():
     assert coherences(rewards, scores @ scores.mT, None, (1,))[1].between == (0.5, 0.1, 0.9)
 
 
+def test_two_prompts_have_no_measured_share_between_prompts():
+    """Without one of two prompts, no pair is left."""
+    rewards, scores = gaussian_scores(prompts=2)
+    coherence = coherences(rewards, scores @ scores.mT, scores, (1,))[1]
+    assert coherence.between == (0.5, 0.1, 0.9)
+
+
 def test_an_audit_of_scores_ranks_as_their_measured_variance(scores):
     """The audit and the report on the same samples name one baseline."""
     rows = audit(scores, budget=64, ks=(4,)).plan
@@ -159,6 +168,8 @@ def test_sources_are_planned_apart_and_scores_replace_the_assumption(tmp_path, s
     assert measured.assumption.startswith("scores measured at the ranks of rewards; measured: ")
     with pytest.raises(LabError, match="one file of scores"):
         audit(path, scores, scores, budget=16)
+    with pytest.raises(LabError, match=r"s\.npz has no columns: leave out step, by"):
+        audit(scores, budget=16, by="source", step="step")
 
 
 def test_a_log_without_a_signal_has_no_plan(tmp_path):
@@ -166,6 +177,33 @@ def test_a_log_without_a_signal_has_no_plan(tmp_path):
     assert isinstance(log.plan, pd.DataFrame)
     assert log.plan.empty
     assert log.use == ()
+    assert log.notes[-1] == "no plan: all groups have equal rewards"
+    with pytest.raises(LabError, match="no plan: all groups"):
+        write_plan(log, tmp_path)
+    indivisible = audit(log_of(tmp_path / "log.jsonl", [[0.3, 0.1]]), budget=7)
+    assert indivisible.notes[-1] == "no plan: no possible n divides the budget of 7"
+
+
+@pytest.mark.parametrize("level", [1.0, 0.3])
+def test_a_source_without_a_signal_or_groups_has_no_recommendation(tmp_path, level):
+    path = log_of(tmp_path / "log.jsonl", [[0.0, 1.0] * 2, [level] * 4, [0.0, 1.0] * 2])
+    log = audit(path, budget=4, by="source", ks=(1,))
+    assert log.use[-1] == "1, K = 1: no signal"
+    show(log)
+    path = log_of(path, [[0.0, 1.0] * 2, [level], [0.0, 1.0] * 2])
+    log = audit(path, budget=4, by="source", ks=(1,))
+    assert log.plan.source.unique().tolist() == ["all", "0"]
+    assert log.notes[-1] == "1 has no plan: it has no group of two samples"
+
+
+@pytest.mark.parametrize(
+    ("sources", "message"), [("aab", "a group has several values"), (["all"], "the value 'all'")]
+)
+def test_sources_that_are_no_parts_of_the_log_are_refused(tmp_path, sources, message):
+    rows = [{"prompt": i // 4, "reward": i % 3, "of": sources[i % len(sources)]} for i in range(24)]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(LabError, match=message):
+        audit(tmp_path / "log.jsonl", budget=4, by="of")
 
 
 @pytest.mark.parametrize("rewards", [(0.0, 1.0, 0.0, 1.0), (0.3, -1.0, 2.0, 0.3)])

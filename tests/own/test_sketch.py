@@ -11,17 +11,17 @@ from maxk_lab.own.sketch import GradientSketch
 class Tiny(nn.Module):
     """A token model with an embedding that its head shares, and a layer that is called twice."""
 
-    def __init__(self):
+    def __init__(self, padding=None):
         super().__init__()
         torch.manual_seed(0)
-        self.embed = nn.Embedding(7, 6)
+        self.embed = nn.Embedding(7, 6, padding_idx=padding)
         self.mix = nn.Linear(6, 6)
         self.norm = nn.LayerNorm(6)
         self.head = nn.Linear(6, 7, bias=False)
         self.head.weight = self.embed.weight
 
     def forward(self, tokens):
-        hidden = torch.tanh(self.mix(self.embed(tokens)).cumsum(1))
+        hidden = torch.tanh(self.mix(input=self.embed(tokens)).cumsum(1))
         return self.head(self.norm(torch.tanh(self.mix(hidden)))).log_softmax(-1)
 
 
@@ -64,10 +64,11 @@ def test_products_are_unbiased_with_the_stated_error(pattern, dimension):
     assert (spread >= 0.3 * bound).any()
 
 
-def test_a_sketch_with_a_place_for_itself_each_is_the_gradient():
+@pytest.mark.parametrize(("padding", "pattern"), [(None, "mix"), (int(TOKENS[0, 0]), "embed")])
+def test_a_sketch_with_a_place_for_itself_each_is_the_gradient(padding, pattern):
     """So wide that hardly two entries share a place."""
-    model = Tiny()
-    sketch, scores = sketched(model, "mix", 2_000_003)
+    model = Tiny(padding)
+    sketch, scores = sketched(model, pattern, 2_000_003)
     gram = exact(model, sketch.parameters, log_probs(model))
     torch.testing.assert_close(scores @ scores.T, gram, rtol=1e-4, atol=1e-5)
 

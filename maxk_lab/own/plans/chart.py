@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from maxk_lab.errors import LabError
+
 if TYPE_CHECKING:
     from maxk_lab.own.audit import Audit
 
@@ -39,7 +41,12 @@ def plan_chart(audit: Audit) -> Any:
 
 
 def write_plan(audit: Audit, folder: Path) -> list[Path]:
-    """Write plan.csv, plan.html and plan.png into a folder; return their paths."""
+    """Write plan.csv, plan.html and plan.png into a folder; return their paths.
+
+    Raises `LabError` for an audit without a plan.
+    """
+    if audit.plan.empty:
+        raise LabError(audit.notes[-1])
     folder.mkdir(parents=True, exist_ok=True)
     chart = plan_chart(audit)
     files = [folder / f"plan.{suffix}" for suffix in ("csv", "html", "png")]

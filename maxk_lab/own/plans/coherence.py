@@ -71,9 +71,9 @@ def coherences(
 ) -> dict[int, Coherence]:
     """Return the coherence of rewards [P, M] with products ψ·ψ [P, M, M] for each K that it has.
 
-    Without `scores` [P, M, D] the share between prompts is assumed. The ranges are 95 % jackknife
-    intervals over prompts. A K is left out if half of the samples are too few for it, or if its
-    mean gradient is not above zero.
+    The share between prompts is assumed without `scores` [P, M, D], and with two prompts. The
+    ranges are 95 % jackknife intervals over prompts. A K is left out if half of the samples are too
+    few for it, if there are fewer than two prompts, or if its mean gradient is not above zero.
     """
     prompts, samples = rewards.shape
     counts = shares_of_prompts(prompts)
@@ -91,7 +91,7 @@ def coherences(
         if not kappa[0] > 0:
             continue
         between = _UNKNOWN
-        if scores is not None:
+        if scores is not None and prompts > 2:  # the jackknife leaves one out, and needs a pair
             means = (weights[:, None, :] @ scores)[:, 0]
             across = (means @ means.T).fill_diagonal_(0).numpy()
             pairs = counts.sum(1) ** 2 - (counts**2).sum(1)

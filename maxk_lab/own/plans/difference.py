@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, count
 from maxk_lab.estimators import maxk_curve
 from maxk_lab.own.log import Log, read_log
 from maxk_lab.statistics.bands import difference_band, ranges
@@ -73,16 +73,19 @@ def compare_logs(
     roles as for `read_log`. Raises `LabError` for fewer than two prompts.
     """
     logs = [read_log([*map(Path, each)], columns) for each in (paths, others)]
+    for log in logs:
+        if log.table.empty:
+            raise LabError(f"no sample: {', '.join([log.reading, *log.left_out])}")
     size = min(_groups(log).size().min() for log in logs)
     values = [_prompt_values(log, int(size)) for log in logs]
     common = values[0].index.intersection(values[1].index)
     paired = len(common) > 0
-    counts = [len(each) for each in values]
-    notes = [f"{counts[0]:,} and {counts[1]:,} prompts, none in both: independent samples"]
+    sizes = [len(each) for each in values]
+    notes = [f"{sizes[0]:,} and {sizes[1]:,} prompts, none in both: independent samples"]
     if paired:
         values = [each.loc[common] for each in values]
-        left_out = [count - len(common) for count in counts]
-        notes = [f"{len(common):,} prompts in both logs, compared in pairs"]
+        left_out = [each - len(common) for each in sizes]
+        notes = [f"{count(len(common), 'prompt')} in both logs, compared in pairs"]
         if any(left_out):
             notes.append(f"left out, in one log only: {left_out[0]:,} and {left_out[1]:,}")
     if min(map(len, values)) < 2:

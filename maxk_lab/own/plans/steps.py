@@ -87,12 +87,15 @@ def plan(
     loss_high, loss_least, loss_most, gradients, reason. `dead` is the share of groups with equal
     weights, `loss` the variance over the lowest at this K. Intervals are 95 % over prompts, NaN
     with a `reason` where fewer than `FEWEST` prompts are informative. `loss_least` and `loss_most`
-    are the ends of the loss over the ranges of κ and β, which are assumed without `coherence`.
+    are the least and the greatest loss at the ends of the ranges of κ and β, which are assumed
+    without `coherence`.
     `products` ψ·ψ [G, n, n] are those of one block of groups, `by_rank` those measured elsewhere;
     `gradients` says which rule a K follows. With `products`, and for rewards other than 0 and 1, n
     is at most the size of the groups.
     """
     binary = all(bool(((each == 0) | (each == 1)).all()) for each in rewards)
+    # A Beta distribution of p gives mixed groups a chance, even if the log has none.
+    binary &= any(bool((each != each[:, :1]).any()) for each in rewards)
     count = 1 + max(int(each.max()) for each in prompts)
     informative = _informative(rewards, prompts)
     few = informative < FEWEST
@@ -314,7 +317,7 @@ def _cut(
 
 
 def _prompt_means(columns: Sequence[tuple[Array, Array]], count: int) -> Array:
-    """Return the mean over the groups of each prompt [X], as a share of the mean over prompts."""
+    """Return the mean over the groups of each prompt [X]; without groups, the mean over prompts."""
     values, numbers = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     sums, groups = np.bincount(numbers, values, count), np.bincount(numbers, minlength=count)
     means: Array = np.where(groups > 0, sums / np.maximum(groups, 1), np.nan)
