@@ -21,6 +21,7 @@ from maxk_lab.errors import RefusedError, warn
 from maxk_lab.execution.devices import VARIABLE, Devices
 from maxk_lab.execution.tasks import Event, Modules, Task
 from maxk_lab.files import StorageError
+from maxk_lab.installed import current_folder
 from maxk_lab.sweep_file.execution import Execution, spelled, spelled_size
 
 # One thread for each worker. The check for CUDA asks the driver, which is fast.
@@ -43,8 +44,8 @@ _CHUNK_BYTES = 2**16
 class Worker:
     """A worker process as its driver sees it; `pid` is the id of its process group, too."""
 
-    def __init__(self, devices: str | None, modules: Modules) -> None:
-        """Start the process. Raises `OSError` if the system refuses."""
+    def __init__(self, devices: str | None, modules: Modules, folder: str | None = None) -> None:
+        """Start the process in `folder`, or in the current one. Raises `OSError`."""
         self.devices = devices
         self.line, end = socket.socketpair()
         options = json.dumps({"driver": os.getpid(), **modules._asdict()})
@@ -57,6 +58,7 @@ class Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=2,
                 env=os.environ | _ENVIRONMENT | visible,
+                cwd=folder,
                 # Ctrl-C in a terminal reaches the driver only.
                 start_new_session=True,
             )
@@ -147,6 +149,8 @@ class Pool:
         self._jobs = jobs
         self._on_device = self._devices.wanted_by(any(task.on_device for task in tasks))
         self._workers: list[Worker] = []
+        # W&B changes the current folder for a moment while workers may start.
+        self._folder = next(iter(current_folder()), None)
         # Starts that may fail before the run is given up.
         self._starts = _STARTS
         # The bytes of each process group, and when they were counted.
@@ -207,7 +211,7 @@ class Pool:
         while idle < waiting and len(self._workers) < self._jobs:
             devices = self._devices.take(self._on_device)
             try:
-                self._workers.append(Worker(devices, self._modules))
+                self._workers.append(Worker(devices, self._modules, self._folder))
             except OSError as error:
                 self._devices.give(devices)
                 if self._workers:

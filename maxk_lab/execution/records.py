@@ -156,13 +156,16 @@ class RunDirectory:
         return record
 
     def _decode(self, head: Head) -> Record | None:
+        path = self.records_path / head.segment
         try:
             return Record.from_line(self.store.read(head))
-        except (ValueError, OSError) as error:
-            path = self.records_path / head.segment
+        except OSError as error:
+            reason = error.strerror or error
+            warn(f"{path} cannot be read: {reason}; its cells count as missing")
+        except ValueError as error:
             line = path.read_bytes()[: head.offset].count(b"\n") + 1
             warn(unreadable_line(path, line, error))
-            return None
+        return None
 
     def records(self, plan: Plan) -> list[Record]:
         """Return the records of the plan's cells in the plan's order, also failed records."""

@@ -129,7 +129,7 @@ def _clear_cache(run: Run, driver: Driver, again: Set[str], *, shared: bool) -> 
     """Remove the files of the cells that are measured `again`, so that they do not resume.
 
     With `shared`, also remove files that cells share, such as pools and trained policies.
-    Files of units that other drivers measure stay.
+    Files of cells that other drivers measure stay.
     """
     plan, folder = run.plan, run.folder
     if not (again or shared):

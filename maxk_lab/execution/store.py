@@ -31,8 +31,9 @@ SUFFIX = ".jsonl"
 class Head(NamedTuple):
     """The index entry of a record: its cell, attempt and status, and the place of its line.
 
-    `attempt` counts the measurements of the cell from 1; `seconds` is the time of the attempt. The
-    line begins at `offset` of the segment and has `length` bytes and the CRC-32 `checksum`.
+    `attempt` counts the measurements of the cell from 1; `seconds` is the time since the previous
+    record of its unit, or since its start. The line begins at `offset` of the segment and has
+    `length` bytes and the CRC-32 `checksum`.
     """
 
     id: Annotated[str, StringConstraints(pattern="^[0-9a-f]{16}$")]
@@ -77,7 +78,7 @@ def body_of(line: bytes) -> Any:
 
 
 def unreadable_line(path: Path, line: int, error: Exception) -> str:
-    """Return the warning about a line that is no record of this version of maxk-lab."""
+    """Return the warning about an unreadable line."""
     return (
         f"{path}:{line}: unreadable record: {error}; its cell counts as missing; "
         "delete the line and run the sweep again"

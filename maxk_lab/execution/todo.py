@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean
 from typing import Literal
 
@@ -63,16 +64,18 @@ class Run:
         return self.folder.stale(self.plan)
 
     def seconds_left(self) -> float | None:
-        """Return the seconds that one worker needs for the units with a missing cell.
+        """Return the seconds that one worker needs for the missing cells.
 
-        Each unit counts with the mean time of the measured units; None if no unit is measured.
+        A cell counts with the mean time of the measured cells of its kind of study, or of all
+        kinds if no cell of its kind is measured; None if no cell is measured.
         """
-        heads = self.folder.heads
-        seconds = {id_: head.seconds for id_, head in heads.items() if head.status == "done"}
-        times = [
-            [seconds[cell.id] for cell in unit.cells if cell.id in seconds]
-            for unit in self.plan.units
-        ]
-        measured = [sum(cells) for cells in times if cells]
-        missing = sum(any(cell.id not in heads for cell in unit.cells) for unit in self.plan.units)
-        return missing * fmean(measured) if measured else None
+        heads, times = self.folder.heads, dict[str, list[float]]()
+        for cell in self.plan.cells:
+            if (head := heads.get(cell.id)) is not None and head.status == "done":
+                times.setdefault(cell.study, []).append(head.seconds)
+        if not times:
+            return None
+        mean = fmean(chain.from_iterable(times.values()))
+        means = {kind: fmean(seconds) for kind, seconds in times.items()}
+        missing = (cell.study for cell in self.plan.cells if cell.id not in heads)
+        return sum((means.get(kind, mean) for kind in missing), 0.0)

@@ -71,11 +71,15 @@ def _first(lines: Sequence[str], most: int) -> list[str]:
 def _texts(line: dict[str, Any]) -> dict[str, str]:
     ends = {
         run.upper(): "{} [{}, {}]".format(
-            *(number(line[f"{run}{end}"] or math.nan) for end in ("", "_low", "_high"))
+            *(_number(line[f"{run}{end}"]) for end in ("", "_low", "_high"))
         )
         for run in "ab"
     }
     return {name: str(line[name]) for name in ("verdict", "row", "measure")} | ends
+
+
+def _number(value: float | None) -> str:
+    return number(math.nan if value is None else value)
 
 
 def _counts(comparison: Comparison) -> Iterator[str]:

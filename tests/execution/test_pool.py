@@ -22,6 +22,7 @@ from maxk_lab.execution.run import Run, execute
 from maxk_lab.execution.tasks import Modules
 from maxk_lab.leaving import Leaving, leave_when
 from maxk_lab.planning.plan import Plan, select
+from maxk_lab.sweep_file.execution import Execution
 
 pytestmark = pytest.mark.usefixtures("forked_here")
 SCRIPT = Path(__file__).parent / "run_fake.py"
@@ -230,6 +231,16 @@ def test_a_killed_worker_is_replaced(go, run, idle):
     errors = [record.error or "" for record in run.failed()]
     assert all("died while measuring (signal SIGKILL)" in error for error in errors)
     assert go("slow", retry_failed=True).done == outcome.failed
+
+
+def test_a_worker_starts_in_the_folder_of_its_run(monkeypatch):
+    monkeypatch.setattr(pool, "subprocess", subprocess)  # a forked worker begins where it is
+    here = os.getcwd()
+    with pool.Pool(Execution(), 1, (), Modules()) as workers:
+        monkeypatch.chdir("/")
+        list(workers.events(0.0, 1))
+        (worker,) = workers._workers
+        assert os.readlink(f"/proc/{worker.pid}/cwd") == here
 
 
 def test_no_worker_that_gets_ready_is_an_error(go, monkeypatch):

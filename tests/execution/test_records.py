@@ -56,7 +56,19 @@ def test_states_and_estimate(plan, run):
     for number, cell in enumerate(plan.cells[:4]):
         run.write(record_of(cell, failed=number == 3))
     assert list(Run(plan, run).states().values()) == ["done"] * 3 + ["failed"] + ["missing"] * 4
-    assert Run(plan, run).seconds_left() == 4.5
+    # Three cells took 1.5 s each, and four are missing.
+    assert Run(plan, run).seconds_left() == 6.0
+    forget(run.root, plan.cells[2].id)
+    assert Run(plan, run).seconds_left() == 7.5
+
+
+def test_a_segment_that_is_removed_meanwhile_is_a_warning(record, run, monkeypatch):
+    run.write(record)
+    (segment,) = run.records_path.glob("*")
+    assert run.heads
+    monkeypatch.setattr(run.store, "refresh", lambda: segment.unlink(missing_ok=True))
+    with pytest.warns(LabWarning, match="cannot be read: No such file .* cells count as missing"):
+        assert run.read(record.cell["id"]) is None
 
 
 UNREADABLE = [

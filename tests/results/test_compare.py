@@ -27,6 +27,7 @@ from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Tables
 from maxk_lab.results.changes import changes, differences
 from maxk_lab.results.compare import PLACE, _findings, compare, least_seeds, rank_p_value, verdict
+from maxk_lab.results.text import _texts
 
 GRADIENT = SWEEP.partition("training:")[0] + "tracking: {wandb: disabled}\n"
 CENTRED = "stage0/maxk/centred/n4/k2"
@@ -156,6 +157,12 @@ def test_every_format_has_the_same_numbers(worse):
         assert {"worse", CENTRED} <= {*text.split()}
         assert "Changed: nothing in sweep and versions." in text
         assert len(text.splitlines()) <= most
+
+
+def test_zero_is_a_number_and_undefined_is_a_dash():
+    line = dict.fromkeys(("verdict", "row", "measure", "a_low", "b", "b_low", "b_high"))
+    texts = _texts({**line, "a": 0.0, "a_high": 1.0})
+    assert (texts["A"], texts["B"]) == ("0.00 [—, 1.00]", "— [—, —]")
 
 
 def test_numbers_equal_up_to_rounding_are_identical(tmp_path):

@@ -39,7 +39,7 @@ def main(
     """Check sweep files, and show the cells of one sweep: done, failed, missing, and skipped.
 
     All problems of a file are listed at once, with their lines and columns. Several files are \
-only checked. The remaining time is estimated from the measured units, or from the golden run of \
+only checked. The remaining time is estimated from the measured cells, or from the golden run of \
 the same name.
 
     \b
@@ -91,7 +91,7 @@ def _seconds_left(run: Run, missing: int, results: Path) -> tuple[float | None, 
     """
     seconds = run.seconds_left()
     if seconds is not None:
-        return seconds, "the measured units"
+        return seconds, "the measured cells"
     name = run.plan.spec.name
     path = results / "golden" / name / f"{name}{BUNDLE}"
     times = [head.seconds for head in Bundle(path).heads.values()] if path.is_file() else []
