@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
-from maxk_lab.fields import start_of
+from maxk_lab.fields import start_of, start_words
 from maxk_lab.planning.cells import Cell, Unit
 from maxk_lab.planning.grid import Skipped
 from maxk_lab.sweep_file.content import model_missing
@@ -107,10 +108,19 @@ def _value(plan: Plan, axis: str, text: str) -> Any:
     text = start_of(text) if axis == "start" else text
     name = choose(text).name if choose else text
     for value in values:
-        if name == str(value) or (isinstance(value, float) and name == f"{value:g}"):
+        if _spells(name, value):
             return value
-    also, has = did_you_mean(name, map(str, values)), ", ".join(map(str, values))
+    spelt = [str(start_words(value)) for value in values]
+    also, has = did_you_mean(str(start_words(name)), spelt), ", ".join(spelt)
     raise LabError(f"no cell has {axis} = {text}{also}; the sweep has {has}")
+
+
+def _spells(text: str, value: Any) -> bool:
+    """Return whether a text is a spelling of a value in a sweep file, such as true or 1e-3."""
+    if isinstance(value, float):
+        with suppress(ValueError):
+            return float(text) in (value, float(f"{value:g}"))
+    return text == str(value) or (isinstance(value, bool) and text == str(value).lower())
 
 
 def _on_axis(cell: Cell, axis: str) -> Any:

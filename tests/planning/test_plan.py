@@ -22,6 +22,7 @@ from maxk_lab.sweep_file.load import load_spec, read_spec, spec_to_yaml
 HEAD = SMALL.partition("gradient:")[0]
 VARIED = f"{SMALL}vary: {{environment.arms: [8, 4], policy.init_std: [1, 0.5]}}\n"
 TSP = SMALL.replace("bandit, arms: 4", "tsp")
+GAUSSIAN = SMALL.replace("bandit, arms: 4", "gaussian")
 OBJECTIVE = """\
 name: along
 seeds: [0]
@@ -72,7 +73,7 @@ FITTED = [*ONE, "gradient.grid.baseline=[none, 'ladder[oracle]', 'ladder[cross_f
         (SMALL, [*ONE, "gradient.grid.baseline=[affine, 'affine[0.50]']"],
          ["bandit, stage 0, seed 0"], ["maxk affine[0.5] n=4 k=2"],
          ["maxk affine[0.5] n=4 k=2: repeats maxk affine[0.5] n=4 k=2"]),
-        (SMALL.replace("bandit, arms: 4", "gaussian"),
+        (GAUSSIAN,
          [*ONE, "gradient.grid.baseline=[none, 'optimal[logit_proxy]']"],
          ["gaussian, stage 0, seed 0"], [CELL],
          ["maxk optimal[logit_proxy] n=4 k=2: optimal[logit_proxy] needs the trajectory weight "
@@ -225,6 +226,24 @@ def test_one_setting_can_be_selected(write: Write) -> None:
     }.items():
         with pytest.raises(LabError, match=words):
             select(plan, only)
+
+
+@pytest.mark.parametrize(
+    ("base", "override", "only", "refused", "words"),
+    [
+        (SMALL, "vary.policy.init_std=[0.001,1.0]", "policy.init_std=1e-3", "2", "0.001, 1.0"),
+        (GAUSSIAN, "vary.policy.learn_scale=[true,false]", "policy.learn_scale=false", "0", "True"),
+        (TSP, "gradient.start=[iid,forced]", "start=forced", "force", "has iid, forced"),
+    ],
+)
+def test_a_value_is_selected_by_its_spelling_in_the_sweep_file(
+    write: Write, base: str, override: str, only: str, refused: str, words: str
+) -> None:
+    plan = plan_of(write(base), override)
+    assert 2 * len(select(plan, only)) == len(plan.cells)
+    axis = only.partition("=")[0]
+    with pytest.raises(LabError, match=words):
+        select(plan, f"{axis}={refused}")
 
 
 def test_records_have_the_setting_of_the_present_plan(write: Write, tmp_path: Path) -> None:
