@@ -26,7 +26,7 @@ from test_kills import kill  # noqa: E402
 
 
 def problems(folder: Path, kills: int, dice: random.Random) -> list[str]:
-    """Return the problems after at least `kills` kills, one per line."""
+    """Return the problems after `kills` kills, a multiple of 6, one per line."""
     undisturbed = folder / "undisturbed" / "results" / NAME
     undisturbed.parents[1].mkdir()
     (undisturbed.parents[1] / FILE).write_text(LIGHT, encoding="utf-8")
@@ -47,11 +47,12 @@ def main() -> int:
     parser.add_argument("kills", type=int, nargs="?", default=200)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    kills = 6 * -(-arguments.kills // 6)
     with tempfile.TemporaryDirectory(prefix="killed-") as name:
-        lines = problems(Path(name), arguments.kills, random.Random(arguments.seed))
+        lines = problems(Path(name), kills, random.Random(arguments.seed))
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     counts = Counter(line.partition(":")[0] for line in lines)
-    print(f"{arguments.kills} SIGKILLs, {(used.ru_utime + used.ru_stime) / 60:.0f} CPU-minutes")
+    print(f"{kills} SIGKILLs, {(used.ru_utime + used.ru_stime) / 60:.0f} CPU-minutes")
     print(*(f"{what}: {counts.pop(what, 0)}" for what in ("lost", "wrong", "leftover")), sep=", ")
     print(*(f"{what}: {count}" for what, count in counts.items()), *lines, sep="\n")
     return int(bool(lines))

@@ -53,7 +53,7 @@ class Study:
 
     @property
     def table_title(self) -> str:
-        """The heading of the first table."""
+        """The heading of the last table before the figures, which the page shows."""
         before_figures = self.text.partition("\n## Figures\n")[0]
         return re.findall(r"^## (.*)$", before_figures, re.MULTILINE)[-1]
 
@@ -63,7 +63,7 @@ class Study:
 
     @property
     def table(self) -> list[str]:
-        """The head of the first table and at most eight rows."""
+        """The head of this table and at most eight rows."""
         return self._table()[: 2 + ROWS]
 
     @property

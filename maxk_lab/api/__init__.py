@@ -227,7 +227,8 @@ def run(
     select(sweep_run.plan, only, option="only")
     chosen: Any = {"only": only, "retry_failed": retry_failed, "force": force}
     events: Any = nullcontext(progress if callable(progress) else lambda name, payload: None)
-    with Display() if progress is True else events as on_event:
+    studies = {cell.id: cell.study for cell in sweep_run.plan.cells}
+    with Display(studies) if progress is True else events as on_event:
         outcome = execute(sweep_run, jobs=jobs, on_event=on_event, **chosen)
     directory, sentences = sweep_run.folder, []
     if outcome.failed:

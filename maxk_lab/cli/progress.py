@@ -54,7 +54,7 @@ def execute_plan(
             warn(note)
 
     try:
-        studies = {cell.id: unit.study for unit in run.plan.units for cell in unit.cells}
+        studies = {cell.id: cell.study for cell in run.plan.cells}
         with _terminate_as_interrupt(), Display(studies) as display:
             return execute(run, on_event=on_event, **settings)
     except KeyboardInterrupt:

@@ -157,7 +157,9 @@ def chosen_table(
     environments = ", ".join(words.get(each, each) for each in lines.environment.unique())
     single_k = f", K = {lines.k.iloc[0]}" if "k" not in names and len(lines) else ""
     rest = f"; the rows differ in {', '.join(hidden)}, too" if hidden else ""
-    caption = f"{environments}{single_k}; {level:.0%} confidence intervals in brackets{rest}."
+    intervals = bool(table.map(lambda text: " [" in text).to_numpy().any())
+    brackets = f"; {level:.0%} confidence intervals in brackets" * intervals
+    caption = f"{environments}{single_k}{brackets}{rest}."
     return sheet("Chosen columns", table.set_axis(headings, axis=1), numeric, [caption])
 
 

@@ -134,7 +134,7 @@ def test_latex_is_one_booktabs_table_of_the_chosen_columns_and_k(report, lab):
     cells = lab.cells(baselines=("none", "group_mean"), ns=(8,), ks=(2, 4))
     report = make_report(cells, map(lab.record, cells), name="it", description="Which?")
     # The short table of a part is about the whole run.
-    assert "all rows of the run; 95" in rendered(
+    assert "; all rows of the run." in rendered(
         replace(report, selection="Shown: 1 row."), "latex"
     )
     assert "all rows" not in short
@@ -153,6 +153,10 @@ def test_latex_is_one_booktabs_table_of_the_chosen_columns_and_k(report, lab):
     tables = report.tables._replace(estimates=report.tables.estimates.query("k == 4"))
     single = replace(report, columns=("n", "snr"), tables=tables)
     assert "TSP with 20 cities, K = 4; 95" in rendered(single, "latex")
+    exact = lab.weights_cells()
+    exact = make_report(exact, [lab.done(cell, lab.weighed()) for cell in exact], name="it")
+    for columns in ((), ("baseline", "zero_share")):
+        assert "in brackets" not in rendered(replace(exact, columns=columns), "latex")
 
 
 @pytest.mark.slow

@@ -31,12 +31,13 @@ def latex(report: Report) -> str:
     if report.columns:
         return _table(report.chosen, report.chosen.caption[0])
     short = (answer.table for answer in report.answers)
-    scope = "all rows of the run; " if report.selection else ""
-    brackets = f"{scope}{report.origin.level:.0%} confidence intervals in brackets"
+    scope = "; all rows of the run" if report.selection else ""
+    brackets = f"; {report.origin.level:.0%} confidence intervals in brackets"
     return "\n".join(
-        _table(block, f"{block.title.removeprefix('In short: ')}; {brackets}.")
+        _table(block, f"{block.title.removeprefix('In short: ')}{scope}{brackets * intervals}.")
         for block in short
         if block.columns
+        for intervals in [any(" [" in text for row in block.rows for text in row)]
     )
 
 
