@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.errors import LabError, shortened
+from maxk_lab.errors import LabError, shortened, shown
 from maxk_lab.installed import look_beside
 from maxk_lab.removed import removed_key, removed_value
 from maxk_lab.sweep_file.checks import check_meaning, join, resolve_vary
@@ -44,7 +44,7 @@ def load_spec(
     `execution` is a YAML file that is merged over `execution`. Then `overrides`, as in
     `gradient.pool=64`, are set; at last the seeds are shifted. Raises `SpecError` with every
     problem of its shape, or else of its meaning, as `file:line:column: path: message`, and
-    `LabError` if there is no readable file.
+    `LabError` if there is no readable file, or a shifted seed is no seed.
     """
     look_beside(sweep if isinstance(sweep, str | Path) else None)
     if isinstance(sweep, str | Path):
@@ -61,6 +61,9 @@ def load_spec(
     check_meaning(valid, source)
     source.raise_problems()
     seeds = tuple(seed + seeds_shifted_by for seed in valid.seeds)
+    # A record of another seed could not be read again.
+    if out := next((seed for seed in seeds if not 0 <= seed < 2**63), None):
+        raise LabError(f"shifted seeds must be from 0 to 2^63 - 1, got {shown(out)}")
     valid = valid.model_copy(update={"seeds": seeds, "content": {}})
     return valid.model_copy(update={"content": content_of(valid)})
 

@@ -34,6 +34,8 @@ def folder(tmp_path, monkeypatch):
         (maxk_lab.run, "only", 3, "only must be"),
         (maxk_lab.run, "only", "baselin=x", "only: "),
         (maxk_lab.run, "shift_seeds", "a", "shift_seeds must be"),
+        (maxk_lab.run, "shift_seeds", -1, "shifted seeds must be from 0 to 2.63 - 1, got -1"),
+        (maxk_lab.run, "shift_seeds", 2**63, "shifted seeds must be from 0"),
         (maxk_lab.run, "progress", 3, "progress must be"),
         (maxk_lab.run, "jobs", 0, "jobs must be"),
         (maxk_lab.run, "jobs", True, "jobs must be"),
