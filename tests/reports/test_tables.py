@@ -134,9 +134,7 @@ def test_latex_is_one_booktabs_table_of_the_chosen_columns_and_k(report, lab):
     cells = lab.cells(baselines=("none", "group_mean"), ns=(8,), ks=(2, 4))
     report = make_report(cells, map(lab.record, cells), name="it", description="Which?")
     # The short table of a part is about the whole run.
-    assert "; all rows of the run." in rendered(
-        replace(report, selection="Shown: 1 row."), "latex"
-    )
+    assert "; all rows of the run." in rendered(replace(report, selection="Shown: 1 row."), "latex")
     assert "all rows" not in short
     text = rendered(replace(report, columns=("baseline", "variance")), "latex")
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
