@@ -38,10 +38,10 @@ def grouped_advantages(
 ) -> Any:
     """Return the advantages of a flat batch, for a loss that is averaged over sequences.
 
-    rewards `[N]`: a tensor, an array or a list; None and NaN are missing rewards. groups `[N]`: a
-    key for each sample, equal for samples of one prompt under one policy. The order is free, and
-    groups may differ in size. `estimator`, `baseline` and `k` are as in `maxk_lab.advantages`;
-    `lengths` `[N]` are for baselines that weigh by length.
+    rewards `[N]`: a tensor, an array or a list; None, NaN and masked entries are missing rewards.
+    groups `[N]`: a key for each sample, equal for samples of one prompt under one policy. The order
+    is free, and groups may differ in size. `estimator`, `baseline` and `k` are as in
+    `maxk_lab.advantages`; `lengths` `[N]` are for baselines that weigh by length.
 
     Returns `[N]`: m w for the m samples of a group with a reward, and 0 for samples without. The
     result is a tensor with the device and floating type of `rewards`, or an array. Raises
@@ -153,8 +153,9 @@ class Weighting:
     def metrics(self, rewards: Any, groups: Any, ks: Sequence[int]) -> dict[str, float]:
         """Return the numbers of a batch to log, for increasing `ks`.
 
-        `max@K`: the mean of `grouped_curve` over the groups with the most rewards, the same groups
-        at every K. `maxk/too_few_rewards`: the share of groups too small for the pair.
+        `max@K`: the mean of `grouped_curve` over the groups with enough rewards for the largest K
+        that any group reaches, the same groups at every K. `maxk/too_few_rewards`: the share of
+        groups too small for the pair.
         """
         curve, sizes = grouped_curve(rewards, groups, ks), _Batch.of(rewards, groups).usable.sum(1)
         lengths = curve.isfinite().sum(1)
@@ -256,12 +257,13 @@ def _names(groups: Any) -> list[Any]:
 
 
 def _flat(numbers: Any, name: str) -> Tensor:
-    """Return numbers `[N]` as float64 on the CPU, None as NaN."""
+    """Return numbers `[N]` as float64 on the CPU, None and masked entries as NaN."""
     try:
         if isinstance(numbers, Tensor):
             flat = numbers.detach().cpu().double()
         else:
-            flat = torch.from_numpy(np.array(numbers, dtype=np.float64))
+            table = np.ma.array(numbers, dtype=np.float64, copy=True)
+            flat = torch.from_numpy(table.filled(np.nan))
     except (TypeError, ValueError):
         raise LabError(f"{name} must be numbers, one per sample") from None
     if flat.dim() != 1:

@@ -56,8 +56,8 @@ class Measuring:
     def __post_init__(self) -> None:
         ks = (self.k,) if isinstance(self.k, int) else tuple(self.k)
         counts = {"every": self.every, "dimension": self.dimension, "prompts": self.prompts}
-        counts |= {"n": 1 if self.n is None else self.n, "k": min(ks, default=1)}
-        for name, count in counts.items():
+        counts |= {"n": 1 if self.n is None else self.n}
+        for name, count in (*counts.items(), *(("k", k) for k in ks)):
             if not isinstance(count, int) or count < 1:
                 raise LabError(f"{name} must be a whole number of at least 1, got {count!r}")
         for estimator, baseline in product(self.estimators, self.baselines):
@@ -70,13 +70,15 @@ class Measuring:
     def begin(self, size: int, k: int) -> None:
         """Start with a trainer that has groups of `size` samples and trains for K.
 
-        Raises `LabError` if two groups of n do not fit into a group of the trainer, or no pair can
+        Raises `LabError` if two groups of n do not fit into a group of the trainer, or nothing can
         be measured. Warns of pairs that cannot be measured.
         """
         self._sketch, self._last, self._ended, self.report = None, -1, math.nan, None
         ks = (self.k,) if isinstance(self.k, int) else tuple(self.k)
         self._ks = ks or tuple(sorted({1, k}))
         if self.parameters is None:
+            if size < 2 or min(self._ks) > size:
+                raise LabError(f"groups of n = {size} are too small to measure K = {self._ks}")
             return
         n = size // 2 if self.n is None else self.n
         if not 1 <= n <= size // 2:

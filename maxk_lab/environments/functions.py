@@ -134,7 +134,7 @@ def _signature(path: str, steps: int = _STEPS) -> ast.arguments | None:
         if isinstance(node, _FUNCTIONS) and node.name == name:
             passed = (_passes_all(decorator, functions) for decorator in node.decorator_list)
             return node.args if all(passed) else None
-        if isinstance(node, ast.Assign) and name in map(_word, node.targets):
+        if isinstance(node, ast.Assign) and name in map(ast.unparse, node.targets):
             alias = node.value.id if isinstance(node.value, ast.Name) else ""
             return _signature(f"{module}:{alias}", steps - 1) if alias else None
         if isinstance(node, ast.ImportFrom):

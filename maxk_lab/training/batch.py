@@ -24,8 +24,7 @@ METRICS: dict[str, str] = {
     "reward/std": "standard deviation (ddof 1) of the raw rewards within a group, "
     "mean over groups of at least two scored",
     "reward_with_kl/mean": "mean reward that the advantages see: after scale, clip and KL penalty",
-    "advantage/mean": "mean of n w_i (of n w_it over all tokens, at token level); "
-    "0 for completions that are left out",
+    "advantage/mean": "mean of n w_i; 0 for completions that are left out",
     "kl/sequence": "the KL estimate of the settings, summed over a completion's tokens, "
     "mean over completions",
     "kl/token": "the KL estimate of the settings, mean over all tokens",

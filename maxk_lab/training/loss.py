@@ -21,8 +21,9 @@ def shape_rewards(
     """Return `scale` times rewards [..., n], clipped, then minus the penalty.
 
     NaN (unscorable) stays NaN. `penalty` [..., n] is β times the KL estimate of each trajectory, or
-    None; it carries no gradient. With k1 the result is R − β Σ_t (log π_old − log π_anchor). Its
-    policy gradient is unbiased for ∇J − β ∇KL(π‖anchor).
+    None; it carries no gradient. With k1 the result is R − β Σ_t (log π_old − log π_anchor). At
+    K = 1 its policy gradient is unbiased for ∇J − β ∇KL(π‖anchor). At larger K the penalty is
+    inside the maximum.
     """
     if scale != 1:
         rewards = scale * rewards

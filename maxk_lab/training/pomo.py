@@ -148,7 +148,7 @@ class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
         if settings.entropy_bonus > 0:
             loss = loss - settings.entropy_bonus * policy_out["entropy"].mean()
         rho_hat = "rho_hat" if settings.start == "iid" else "rho_hat_multistart"
-        policy_out.update({"loss": loss, rho_hat: value.mean(), "k": float(k)})
+        policy_out.update({"loss": loss, rho_hat: value.mean(), "k": float(method.k)})
         return policy_out
 
     def shared_step(
@@ -281,8 +281,8 @@ class LeaderRewardPOMO(MaxKPOMO):
 
     Samples tied for the best share α equally. α = 0 is POMO's loss exactly; with start="multistart"
     it is POMO. `k` is only for validation: by default 8, or val_samples if these are fewer. All
-    other arguments are those of `MaxKPOMO`. Biased for every J_K. Wang et al. 2024, arXiv
-    2405.13947. Raises `LabError` for α < 0.
+    other arguments are those of `MaxKPOMO`. For α > 0 it is biased for every J_K. Wang et al.
+    2024, arXiv 2405.13947. Raises `LabError` for α < 0.
     """
 
     def __init__(self, env: RL4COEnvBase, *args: Any, alpha: float = 1.0, **kwargs: Any) -> None:

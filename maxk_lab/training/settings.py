@@ -79,7 +79,8 @@ WeightNormalization = Literal["none", "zscore", "sum_to_zero"]
 class KLSettings(Model):
     """The penalty for the distance to the initial policy (the anchor): its place and size.
 
-    `k1` in the reward is unbiased for β ∇KL(π‖anchor).
+    `k1` in the reward is unbiased for β ∇KL(π‖anchor) at K = 1. At larger K the penalty is inside
+    the maximum.
     """
 
     place: Literal["none", "reward", "loss"] = "none"

@@ -96,7 +96,7 @@ class Trainer:
         except FloatingPointError as error:
             raise FloatingPointError(f"{error} at step {self.steps}") from error
         if schedule.kind != "fixed":
-            metrics["k"] = k
+            metrics["k"] = one_step.weighting.method.k
         for name, value in metrics.items():
             self.log.setdefault(name, []).append(value)
         self.steps += 1

@@ -67,6 +67,9 @@ def test_types_follow_the_rewards():
     assert whole.dtype == np.float64
     by_numpy = grouped_advantages([1, 2, 3, 5, 8, 13], names.tolist(), k=np.int64(2))
     np.testing.assert_array_equal(by_numpy, whole)
+    missing, masked = [1, 2, None, 5, 8, 13], np.ma.masked_equal([1, 2, 99, 5, 8, 13], 99)
+    found, exact = (grouped_advantages(each, [0] * 6, k=2) for each in (masked, missing))
+    np.testing.assert_array_equal(found, exact)
     by_tensor = grouped_advantages(half, torch.tensor([0, 1] * 3), k=2)
     np.testing.assert_allclose(by_tensor.double(), whole, rtol=1e-2)
 

@@ -5,6 +5,7 @@ Stand-ins have the names that the adapters import; `make adapters` runs the real
 
 import sys
 import warnings
+from collections import defaultdict
 from importlib import import_module
 from types import ModuleType, SimpleNamespace
 
@@ -46,7 +47,13 @@ def swift(monkeypatch):
             defaults = {"scale_rewards": "none", "advantage_estimator": "grpo", "loss_type": "grpo"}
             defaults |= {"kl_in_reward": False, "beta": 0.0, "num_generations": 4}
             vars(self).update(defaults | {"dynamic_sample": False, "args": SimpleNamespace()})
+            vars(self).update({"dynamic_num_samples": False, "model": torch.nn.Identity()})
+            vars(self).update(_metrics={"train": defaultdict(list)}, reward_weights=torch.ones(1))
             vars(self).update(settings)
+
+        def _compute_advantages(self, samples, rewards_per_func, batch):
+            rewards = rewards_per_func.view(-1, 4)
+            return (rewards - rewards.mean(1, keepdim=True)).flatten()
 
     modules = {
         "swift": {},
@@ -107,6 +114,16 @@ def test_swift_drops_groups_without_gradient_only(swift):
             swift(baseline, dynamic_sample=True)
     for baseline in ("centred", "subloo"):
         assert swift(baseline, dynamic_sample=True).dynamic_sample
+
+
+@pytest.mark.filterwarnings("ignore:--kl_in_reward")
+def test_swift_logs_the_best_of_rewards_without_kl(swift):
+    rewards = torch.arange(8.0).unsqueeze(1)
+    for inside in (False, True):
+        trainer = swift("centred", kl_in_reward=inside, beta=0.1)
+        trainer._compute_advantages([], rewards, [])
+        numbers = trainer._metrics["train"]
+        assert (numbers["max@1"], numbers["max@4"]) == ([3.5], [5.0])
 
 
 def test_swift_warns_of_truncated_samples(swift):

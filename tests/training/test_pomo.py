@@ -123,8 +123,9 @@ LEADER = partial(LeaderRewardPOMO, alpha=0.0)
 def test_pomo_is_a_special_case_in_loss_and_gradient(tsp, drawn, same, reward_scale):
     policy, rolled = drawn[0].policy, drawn[1]
     models = [make(tsp, cls, policy=policy, reward_scale=reward_scale) for cls in (same, POMO)]
-    losses = [model.calculate_loss(*rolled())["loss"] for model in models]
-    assert_same_gradients(models, losses)
+    outputs = [model.calculate_loss(*rolled()) for model in models]
+    assert_same_gradients(models, [out["loss"] for out in outputs])
+    assert outputs[0]["k"] == (1 if same is REINFORCE else 3)
 
 
 def test_with_forced_starts_a_whole_step_is_pomos(tsp, monkeypatch):

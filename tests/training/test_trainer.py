@@ -116,6 +116,10 @@ def test_every_step_trains_for_its_k(sequences):
     assert set(scheduled.log) == set(METRICS) | set(SCHEDULE_METRICS)
     assert scheduled.log["k"] == [1, 1, 3, 3]
     assert "k" not in by_hand.log
+    reinforce = Weighting("reinforce", "centred", 4, 3)
+    mean = start(environment, reinforce, k_schedule=schedule | {"first": 2}, **PLAIN)
+    mean.advance()
+    assert mean.log["k"] == [1]  # for any K of the grid
     assert torch.equal(by_hand.policy.logits, scheduled.policy.logits)
     assert not torch.equal(fixed.policy.logits, scheduled.policy.logits)
 

@@ -102,11 +102,13 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
         self, samples: Any, rewards_per_func: Tensor, batch_encoded_inputs: Any
     ) -> Tensor:
         """Return the advantages [N] of the samples of all processes, after ms-swift's logging."""
-        rewards = super()._compute_advantages(samples, rewards_per_func, batch_encoded_inputs)
-        if not (self.kl_in_reward and self.beta != 0):  # then only centred rewards exist
-            rewards = (rewards_per_func * self.reward_weights).nansum(1)
+        centred = super()._compute_advantages(samples, rewards_per_func, batch_encoded_inputs)
         missing = rewards_per_func.isnan().all(1)
+        rewards = (rewards_per_func * self.reward_weights).nansum(1)
         rewards = torch.where(missing, torch.nan, rewards)
+        trained = rewards
+        if self.kl_in_reward and self.beta != 0:  # rewards with their KL exist only centred
+            trained = torch.where(missing, torch.nan, centred)
         mode = "train" if self.model.training else "eval"
         if self.dynamic_num_samples:  # samples of one request count once
             prompts = gather_object([sample.prompt_id for sample in samples])
@@ -117,7 +119,7 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
             requests = list(range(len(rewards)))
         last = {request: row for row, request in enumerate(requests)}
         rows, groups = list(last.values()), [prompts[row] for row in last.values()]
-        advantages = self.weighting.advantages(rewards[rows], groups, small_groups="zero")
+        advantages = self.weighting.advantages(trained[rows], groups, small_groups="zero")
         places = {request: place for place, request in enumerate(last)}
         ks = self.weighting.curve_ks(max(Counter(groups).values()))
         numbers = self.weighting.metrics(rewards[rows], groups, ks)
