@@ -113,8 +113,8 @@ def name_and_version(point: EntryPoint) -> tuple[str, str]:
 def _entry_points(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     """Return all entry points of our groups.
 
-    If a package is installed twice, the first one counts, as for imports. Only one small file of
-    each package is read, because reading all metadata takes 0.1 s.
+    If two installations of a package have some, the first one counts, as for imports. Only one
+    small file of each package is read, because reading all metadata takes 0.1 s.
     """
     by_package: dict[str, tuple[EntryPoint, ...]] = {}
     for number, package in enumerate(distributions(path=list(path))):

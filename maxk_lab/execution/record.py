@@ -63,7 +63,7 @@ class Record:
         for name, status in (("error", "failed"), ("metrics", "done")):
             if (body[name] is not None) != (head.status == status):
                 raise ValueError(f"status {head.status} does not go with its {name}")
-        if body["cell"]["id"] != head.id:
+        if not isinstance(body["cell"], dict) or body["cell"].get("id") != head.id:
             raise ValueError("it is not the record of this cell")
         content = content_of(body["cell"], body["metrics"])
         return cls(**body, status=head.status, content=content)

@@ -248,13 +248,13 @@ class _Work:
         timings = (metrics or {}).get("timings", {}) | clock
         if metrics is not None:
             metrics = {name: value for name, value in metrics.items() if name != "timings"}
-        cell, about = self._cells[cell_id], (self._task.provenance, timings)
+        cell, origin = self._cells[cell_id], self._task.provenance
         try:
-            record = Record(cell, "failed" if error else "done", metrics, error, *about)
+            record = Record(cell, "failed" if error else "done", metrics, error, origin, timings)
             line = record.to_line(self._task.attempt)
-        except Exception as refused:
+        except Exception as refused:  # the timings of the user, too
             error = f"the metrics cannot be kept: {_format_error(refused)}"
-            line = Record(cell, "failed", None, error, *about).to_line(self._task.attempt)
+            line = Record(cell, "failed", None, error, origin, clock).to_line(self._task.attempt)
         if os.getpid() != self._process:
             os._exit(0)  # as in `send`
         self._segment.append(line)

@@ -1,6 +1,7 @@
 """Records on disk: whole or absent, and never mistaken for what they are not."""
 
 from dataclasses import replace
+from socket import socketpair
 
 import pytest
 from hand_written import gradient_metrics
@@ -10,8 +11,10 @@ from written_runs import record_of
 
 from maxk_lab.errors import LabWarning
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.execution.store import body_of, line_of
+from maxk_lab.execution.run import tasks_of
+from maxk_lab.execution.store import Segment, body_of, line_of
 from maxk_lab.execution.todo import Run
+from maxk_lab.execution.worker import _Work
 
 
 @pytest.fixture
@@ -71,8 +74,21 @@ def test_a_segment_that_is_removed_meanwhile_is_a_warning(record, run, monkeypat
         assert run.read(record.cell["id"]) is None
 
 
+def test_timings_that_cannot_be_kept_fail_their_cell_alone(plan, run):
+    (task, *_) = tasks_of(Run(plan, run), {plan.cells[0].id}, "fake:measure", {})
+    (cell,) = task.cells
+    ours, theirs = socketpair()
+    with ours, theirs:
+        metrics = gradient_metrics(cell) | {"timings": {"step": float("nan")}}
+        _Work(task, ours, Segment(run.records_path)).keep_all([(cell["id"], metrics)])
+    record = run.read(cell["id"])
+    assert record is not None
+    assert "the metrics cannot be kept: Traceback" in (record.error or "")
+
+
 UNREADABLE = [
     (("cell", "id"), "0" * 16, "it is not the record of this cell"),
+    (("cell",), None, "it is not the record of this cell"),
     (("status",), "failed", "status failed does not go with its error"),
     (("metrics",), None, "status done does not go with its metrics"),
     (("error",), "no", "status done does not go with its error"),
