@@ -124,7 +124,7 @@ class Objective:
         Raises `LabError` for an unknown name.
         """
         form, at, k = name.rpartition("@") if isinstance(name, str) else ("", "", "")
-        if not at or not k.isdecimal():
+        if not at or not re.fullmatch("[0-9]{1,18}", k):
             raise LabError(
                 f"an objective must be form@K, such as max@8 or top_m[2]@8, got {name!r}"
             )

@@ -202,8 +202,9 @@ class Caller:
                     result = asyncio.run(result)
                 if isinstance(result, dict) and len(result) == 1:
                     (result,) = result.values()
-                if isinstance(result, tuple) and len(result) == 2:  # advantages, returns
-                    result = result[0]
+                if isinstance(result, tuple) and len(result) == 2:
+                    # Advantages and returns, or an estimate and its error; else two weights.
+                    result = result[0] if self.is_metric or np.ndim(result[0]) else result
                 if result is None:
                     raise TypeError("it returns None, not weights")
                 tensor = _as_tensor(result).detach().cpu()

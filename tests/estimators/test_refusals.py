@@ -41,7 +41,10 @@ SPELLINGS = [
     (choose_baseline, "ladder[]", "alpha must be numbers, got ''"),
     (choose_estimator, "top_m[1.5]", "m must be a whole number"),
     (choose_estimator, "cvar_upper[0]", "q must be greater than 0, got"),
-    *((Objective.parse, name, "") for name in ("max", "max@-1", "@4", "max@0", "nonsense@4")),
+    *(
+        (Objective.parse, name, "")
+        for name in ("max", "max@-1", f"max@{'9' * 5000}", "@4", "max@0", "nonsense@4")
+    ),
 ]
 OBJECTIVES = [
     ("top_m[9]", 8, "the m of top_m must be at most K = 8, got 9"),

@@ -107,6 +107,7 @@ def verl(token_level_rewards, eos_mask, index, config=None):
         (lambda r, *, k: r - r.mean(), "rewards", "[n]"),
         (lambda r, n, k: r - r.sum() / n, "rewards", "[n]"),
         (lambda r, k: (r - r.mean(), r), "rewards", "[n]"),
+        (lambda r: tuple(x - sum(r) / 2 for x in r), "rewards", "[n]"),
         (lambda r: r - r.mean(dim=1, keepdim=True), "rewards", "[B, n]"),
         (lambda r: r.astype(float) - np.ptp(r[np.argsort(-r)]) / 2, "rewards", "array"),
         (lambda r: [x - sum(sorted(r, reverse=True)) / 2 for x in r], "rewards", "[n]"),

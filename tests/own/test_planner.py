@@ -19,7 +19,14 @@ from maxk_lab.own.audit import audit
 from maxk_lab.own.plans.chart import write_plan
 from maxk_lab.own.plans.coherence import Coherence, coherences
 from maxk_lab.own.plans.products import ScoreProducts, mid_ranks, score_products_by_rank
-from maxk_lab.own.plans.steps import BASELINES, FEWEST, _interval, group_sizes, plan
+from maxk_lab.own.plans.steps import (
+    BASELINES,
+    FEWEST,
+    _interval,
+    group_sizes,
+    plan,
+    recommendations,
+)
 
 BUDGET = 24
 
@@ -99,6 +106,15 @@ def test_intervals_need_informative_prompts(group, others, informative):
     withheld = f"no interval: {count} of {len(rows)} prompts are informative, {FEWEST} needed"
     assert set(frame.reason) == {withheld if informative == 0 else ""}
     assert frame.low.isna().all() == (informative == 0)
+
+
+def test_a_row_without_an_interval_is_no_tie():
+    """Prompts that are all alike: the jackknife agrees on the loss of a whole group."""
+    rows = torch.tensor([[0.3, 1.0, 2.0, 0.1]] * FEWEST, dtype=torch.float64)
+    frame = plan([rows], [np.arange(len(rows))], 4, (1,)).assign(source="all")
+    (line,) = recommendations(frame)
+    assert "ties: " not in line
+    assert "; ties are unknown without intervals" in line
 
 
 def gaussian_scores(prompts=24):

@@ -370,13 +370,14 @@ def recommendations(plan: pd.DataFrame) -> Iterator[str]:
         if best.loss != best.loss:
             yield f"{source}, K = {k}: no signal"
             continue
-        tied = [] if best.reason else [row for row in others if not row.loss_low > 1]
+        tied = [row for row in others if row.loss_low <= 1]
+        unknown = any(row.loss_low != row.loss_low for row in others)
         ties = [f"{row.baseline} n = {row.n}" for row in tied]
         sizes = sorted({row.n for row in ranked.itertuples() if row.loss_least <= 1 + 1e-9})
         place = "" if plan.source.nunique() == 1 else f"{source}, "
         line = f"Use at {place}K = {k}: {best.baseline} with n = {best.n}, "
         line += f"{best.prompts} prompt{'s' * (best.prompts != 1)} a step"
         line += f"; ties: {', '.join(ties[:3])}" if ties else ""
-        line += "; ties are unknown without intervals" if best.reason else ""
+        line += "; ties are unknown without intervals" if best.reason or unknown else ""
         span = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
         yield f"{line}. Over the range of the coherence the best n is {span}."
