@@ -9,6 +9,9 @@ from typing import Any
 
 import maxk_lab
 
+# The sign of each bound in a JSON schema.
+SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a Markdown table."""
@@ -168,7 +171,7 @@ def _type(field: dict[str, Any]) -> str:
         return f"list of {_type(field.get('items', {}))}"
     bounds = [
         f"{sign} {field[key]:g}"
-        for key, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"))
+        for key, sign in SIGNS.items()
         if abs(field.get(key, 10**9)) < 10**9
     ]
     return " ".join([" or ".join(kind) if isinstance(kind, list) else kind, *bounds])

@@ -69,7 +69,10 @@ class LabGroup(TyperGroup):
         }
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Move shared options before the verb. Raises `LabError` if the verb lacks an option."""
+        """Move shared options before the verb.
+
+        Raises `LabError` if the verb lacks an option, or `--results` a folder.
+        """
         front, rest = [], list[str]()
         words = iter(args)
         for word in words:
@@ -84,6 +87,9 @@ class LabGroup(TyperGroup):
         for word, verbs in (("--results", WITH_RESULTS), ("--json", WITH_JSON)):
             if any(each.startswith(word) for each in front) and verb in {*_VERBS} - {*verbs}:
                 raise LabError(removed_option(verb, word) or f"{verb} has no option {word}")
+        # An empty path would be the current folder.
+        if {"", "--results="} & {*front} and not ctx.resilient_parsing:
+            raise LabError("--results needs the name of a folder")
         parsed: list[str] = super().parse_args(ctx, [*front, *rest])
         return parsed
 

@@ -78,6 +78,13 @@ def test_a_verb_in_a_deleted_folder_says_so(lab, tmp_path, monkeypatch, words):
     assert refused.stderr == "error: the current folder was deleted; change to another one\n"
 
 
+@pytest.mark.parametrize("words", ["show --results", "--results= show", "report quick --results="])
+def test_results_without_a_folder_are_not_the_current_folder(lab, words):
+    refused = lab(*words.split())
+    message = "error: --results needs the name of a folder\n"
+    assert (refused.exit_code, refused.stderr) == (2, message)
+
+
 def test_the_help_has_every_verb_in_its_panel_with_a_line_of_its_own(lab):
     output = lab("--help").stdout
     places = [output.index(f"─ {panel} ─") for panel in application.PANELS]
