@@ -37,8 +37,8 @@ class PretrainedPolicy(nn.Module):
         longest = prompt_length + len(separator) + max_length - 1
         if limit is not None and longest > limit:
             raise LabError(
-                f"the model of {pretrained!r} reads at most {limit} tokens; prompt_length "
-                f"{prompt_length} and max_length {max_length} take {longest}"
+                f"the model of {pretrained!r} reads at most {limit} tokens; prompts of "
+                f"{prompt_length} tokens with completions of {max_length} take {longest}"
             )
 
     def forward(self, tokens: Tensor) -> Tensor:

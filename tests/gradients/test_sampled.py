@@ -87,6 +87,8 @@ def test_the_partitions_differ_and_follow_from_the_seed_and_n():
     assert len({frozenset(one) for one in groups}) == 4
     with pytest.raises(ValueError, match="holds 1 group of n = 3; at least 2 are needed"):
         group_order(2, 5, 3, 8, seed=0)
+    with pytest.raises(ValueError, match="holds 0 groups of n = 3;"):
+        group_order(2, 2, 3, 8, seed=0)
     forced = "holds 1 group of n = 7, which takes 10 with 5 forced starts; at least 2 are needed"
     with pytest.raises(ValueError, match=forced):
         group_order(1, 19, 7, 1, 0, starts=5)

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 import torch
 from torch import Tensor
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, count
 from maxk_lab.estimators.least_squares import Equations, family_terms
 from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.fitting import fit_on_others
@@ -42,8 +42,8 @@ def group_order(
     blocks, each = blocks_of(size // (turns * starts), partitions)
     if blocks < 2:
         forced = f", which takes {turns * starts} with {starts} forced starts" * (starts > 1)
-        needed = f"group of n = {n}{forced}; at least 2 are needed"
-        raise ValueError(f"a pool of {size} holds {blocks} {needed}")
+        needed = f"of n = {n}{forced}; at least 2 are needed"
+        raise ValueError(f"a pool of {size} holds {count(blocks, 'group')} {needed}")
     of_block = size // starts // blocks  # trajectories of each start
     generator = torch.Generator().manual_seed(derive_seed("partitions", seed, n))
     drawn = [

@@ -82,7 +82,7 @@ def estimates(rows: Sequence[GradientRow]) -> Table:
         }
         measures: dict[str, Interval] = dict(row.intervals)
         if row.over_least is not None or key.path in partners:
-            lowest = Interval(1.0, 1.0, 1.0, 0.95)
+            lowest = Interval(1.0, 1.0, 1.0, row.intervals["variance"].level)
             measures["over_lowest"] = lowest if row.over_least is None else row.over_least.mean
         for measure, interval in measures.items() if row.units is not None else ():
             if math.isfinite(interval.value):

@@ -161,9 +161,9 @@ def _family_of_best(rivals: Sequence[Contest], alpha: float) -> Family:
 def compare(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Iterator[Comparison]:
     """Yield the lines of every family, each with its uncorrected interval at `level`.
 
-    Families: the baselines of each contest against the lowest; the lowest of each unbiased
-    estimator of one gradient against the lowest of all; baselines with more variance than no
-    baseline; the bias of every row against 0, relative to the length of the gradient.
+    Families: the baselines of each contest against the lowest; the unbiased rows of other
+    estimators of one gradient, at one n, against the lowest of all; baselines with more variance
+    than no baseline; the bias of every row against 0, relative to the length of the gradient.
     """
     rows, rivals = pooled.rows, contests(pooled.rows)
     for contest in rivals:

@@ -119,7 +119,5 @@ def test_completions_beyond_the_positions_of_the_model_are_refused(folder):
     fitting = pretrained(folder, max_length=28)
     prompts = fitting.instances(1, 0)
     assert fitting.rollout(fitting.policy(0), prompts, 2, seed=0).rewards.shape == (1, 2)
-    with pytest.raises(
-        LabError, match="at most 32 tokens; prompt_length 4 and max_length 29 take 33"
-    ):
+    with pytest.raises(LabError, match="prompts of 4 tokens with completions of 29 take 33"):
         pretrained(folder, max_length=29).policy(0)

@@ -11,9 +11,9 @@ from maxk_lab.reports.report import make_report
 from maxk_lab.studies.gradient import charts
 
 
-def drawn(cells: Any, records: Any) -> dict[str, Figure]:
+def drawn(cells: Any, records: Any, level: float = 0.95) -> dict[str, Figure]:
     """Return every chart of a report by its name."""
-    report = make_report(cells, records, name="it")
+    report = make_report(cells, records, name="it", level=level)
     return {
         figure.name: figure for figure in charts.charts(report.studies["gradient"], report.origin)
     }
@@ -62,6 +62,12 @@ def test_a_label_has_the_state_of_its_bias(lab: Any) -> None:
         }
         words = "; hollow: biased." if biased else "."
         assert f"Filled: unbiased (proved); pale: not proved{words}" in figure.caption
+
+
+def test_the_caption_has_the_level_of_the_report(lab: Any) -> None:
+    cells = lab.cells(baselines=("centred", "none"), ns=(8,), ks=(2,))
+    for figure in drawn(cells, map(lab.record, cells), level=0.8).values():
+        assert "Bars: 80% intervals" in figure.caption
 
 
 def test_all_panels_have_one_order_one_scale_and_a_caption_of_their_values(lab: Any) -> None:
