@@ -23,8 +23,8 @@ NEW: Question = "new instances"
 Source = Literal["moments", "groups", "units", "cell"]
 # The better side of a number; empty if neither side is better.
 Better = Literal["", "lower", "higher"]
-# Groups of an instance that a test of bias needs: two in each half.
-LEAST_GROUPS = 4
+# Groups of an instance that a test of bias needs: one in the first half, two in the second.
+LEAST_GROUPS = 3
 # Tuned: the least number of instances or single groups for a spread. Intervals of means of
 # log-normal(1.5) values cover 91 % with 12 values and 94 % with 16. A detectable bias is found in
 # 69 % to 86 % with 16 groups.

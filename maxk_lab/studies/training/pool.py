@@ -116,7 +116,7 @@ def _pooled(
         instances=tuple(m.data.instances for m in metrics),
         last=tuple(first.last),
     )
-    seeds = [_ends(m, level, within) for m in metrics]
+    seeds = list(map(_ends, metrics))
     decoded = {
         name: _decoding(row, name, [of_seed[name] for of_seed in seeds], level)
         for name in seeds[0]
@@ -166,7 +166,7 @@ class _End(NamedTuple):
     reason: str = ""
 
 
-def _ends(metrics: Metrics, level: float, within: Range) -> dict[str, _End]:
+def _ends(metrics: Metrics) -> dict[str, _End]:
     """Return the end of one seed in every decoding: each temperature, the extras, and the best."""
     final, tuning = metrics.final, metrics.tuning
     finals = {1.0: final} | {float(t): end for t, end in metrics.tempered.items()}

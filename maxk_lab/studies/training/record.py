@@ -48,7 +48,7 @@ class Log(Recorded):
 
 
 class Optima(Recorded):
-    """The method for the best reward of each instance; "none" with a reason if it is unknown."""
+    """The best reward of each instance, and its method; "none" with a reason if unknown."""
 
     kind: str = "none"
     reason: str = "not asked for"
@@ -130,8 +130,7 @@ class Metrics(Recorded):
         fewest = 1 if evaluate.get("data") is not None else evaluate["instances"]
         if not fewest <= instances <= evaluate["instances"]:
             raise ValueError(f"it was evaluated on {instances} instances")
-        # A reward above an optimum is an error of the solver or the reward. A user's function may
-        # be random, so it is exempt.
+        # A reward above an optimum is an error, except that a user's function may be random.
         of_user = any(":" in name for name in cell["environment"].get("rewards", ()))
         exact = self.optima.exact and not of_user
         pairs = zip(self.optima.per_instance, self.final.per_instance[-1], strict=False)

@@ -85,7 +85,7 @@ def _verdict(
     interval = difference(row, rival, claim.final_k, level, decoding)
     text = f"{names}: {shown(interval)}"
     if row.one_seed:
-        text += ", of one seed: another may end differently"
+        text += ", of one seed: another seed may end differently"
         return ClaimVerdict("undecided", text, interval)
     stated = f", at {100 * level:.4g} %" if pairs == 1 else ""
     words = f"{text} over {len(row.cells)} seeds{stated}"
@@ -139,7 +139,7 @@ class Place:
         return {row.key.path: self.name(row) for row in self.rows}
 
     def name(self, row: TrainingRow, without: Collection[str] = ()) -> str:
-        """Return the name of a row, without the settings or the n of the table's columns."""
+        """Return the name of a row; `without` has settings that are columns of its table, or n."""
         for_k = len({row.key.k for row in self.rows}) > 1 and not row.is_pomo
         several = len({row.key.n for row in self.rows}) > 1 and "n" not in without
         size = f" at n = {row.key.n}" if several else ""
@@ -151,7 +151,7 @@ class Place:
 
     @cached_property
     def measured(self) -> tuple[TrainingRow, ...]:
-        """The rows with a value at the largest K."""
+        """The rows with a value at all samples, the largest K of any row."""
         top = max((len(row.curve) for row in self.rows), default=0)
         return tuple(row for row in self.rows if has_value(row.final(top)))
 
