@@ -181,9 +181,9 @@ class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
         """Return RL4CO's output for n i.i.d. trajectories of every instance, as (n batch).
 
         An encoding per sample is right in every environment. A shared encoding is right only if the
-        decoder supports it.
+        decoder supports it, and RL4CO's decoder of pdp drops the dimension of a single instance.
         """
-        shared = n > 1 and self.env.name in ENVIRONMENTS
+        shared = n > 1 and len(td) > 1 and self.env.name in ENVIRONMENTS
         out: dict[str, Any] = self.policy(
             td if shared else batchify(td, n),
             self.env,

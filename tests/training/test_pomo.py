@@ -231,6 +231,7 @@ def test_leader_reward_with_few_samples_needs_no_k_and_comes_back_from_its_check
 def test_log_likelihoods_are_those_of_teacher_forcing_in_every_layout(name, size):
     env = get_env(name, generator_params=size, check_solution=False)
     model = make(env, num_samples=4)
+    assert model._sample(env.reset(env.generator(1)), 4, "val")["reward"].shape == (4,)
     td = env.reset(env.generator(4))  # as many samples as instances: where RL4CO confuses them
     out = model._sample(td.clone(), 4, "train")
     forced = out["actions"].view(4, 4, -1)
