@@ -164,7 +164,7 @@ def test_rewards_load_by_name_and_by_dotted_path(monkeypatch):
     for name, message in (
         ("Model", "got the class TokenSum"),
         ("nothing", "cannot load"),
-        ("data", r"got \[0, 0, .* … .*letters\)$"),
+        ("data", r"got \[0, 0, .* … .*characters\)$"),
     ):
         with pytest.raises(LabError, match=message):
             load_rewards([f"users_rewards:{name}"])
