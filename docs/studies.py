@@ -67,6 +67,13 @@ class Study:
         return self._table()[: 2 + ROWS]
 
     @property
+    def legend(self) -> list[str]:
+        """The notes of the report about marks and verdicts of the table."""
+        starts = ["lowest:", "close:", "†:"] if any("†" in line for line in self.table) else []
+        notes = self._section(self.table_title).splitlines()
+        return [line for line in notes if line.startswith(tuple(starts) or ("close:",))]
+
+    @property
     def more(self) -> int:
         """How many rows of the table are left out."""
         return max(0, len(self._table()) - 2 - ROWS)

@@ -336,11 +336,13 @@ def _bias_words(rows: Sequence[GradientRow], state: str) -> str:
         return f"ALARM in {verdicts['alarm']} of {len(rows)}"
     if state != BIASED:
         return state
-    rows_biased = verdicts["biased"] + verdicts["scale bias"]
-    where = f" in {rows_biased} of {len(rows)}" if 0 < rows_biased < len(rows) else ""
-    if verdicts["biased"]:
-        return f"biased (direction){where}"
-    return f"biased (scale){where}" if rows_biased else "biased (by formula)"
+    kinds = {"direction": verdicts["biased"], "scale": verdicts["scale bias"]}
+    found = [
+        kind if count == len(rows) else f"{kind} in {count} of {len(rows)}"
+        for kind, count in kinds.items()
+        if count
+    ]
+    return f"biased ({', '.join(found) or 'by formula'})"
 
 
 def _avoid(lines: Sequence[Line]) -> list[Line]:
@@ -404,7 +406,7 @@ def _biased(name: str, rows: Sequence[GradientRow]) -> Biased:
         of=len(rows),
         kind=kind,
         scales=(min(scales), max(scales)) if scales else None,
-        formula=UNBIASED if proved else biased[0].key.bias_state,
+        formula=UNBIASED if proved else biased[0].bias_state,
     )
 
 

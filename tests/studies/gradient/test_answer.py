@@ -1,10 +1,13 @@
 """The facts of a gradient study and the sentences of its answer."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from maxk_lab.reports.document import compact
+from maxk_lab.reports.naming import BIASED
 from maxk_lab.reports.report import make_report
-from maxk_lab.studies.gradient.answer import facts
+from maxk_lab.studies.gradient.answer import _bias_words, facts
 
 BASELINES = ("none", "centred", "subloo")
 # Noise that makes the baselines differ.
@@ -101,6 +104,16 @@ def test_a_biased_baseline_is_not_compared_and_its_length_is_named(answer_of):
     one, answer = answer_of(baselines=("group_mean",))
     assert (one.contests, one.unbiased_methods) == (0, 0)
     assert answer[0].startswith("Use: no recommendation. No method is proved unbiased")
+
+
+def test_kinds_of_bias_are_counted_apart():
+    for verdicts, words in (
+        (["scale bias"], "scale"),
+        (["biased", "scale bias", "scale bias"], "direction in 1 of 3, scale in 2 of 3"),
+        (["no bias seen"], "by formula"),
+    ):
+        rows = [SimpleNamespace(bias=SimpleNamespace(verdict=each)) for each in verdicts]
+        assert _bias_words(rows, BIASED) == f"biased ({words})"
 
 
 def test_a_bias_against_the_proof_is_an_alarm(answer_of):
