@@ -337,12 +337,12 @@ def _bias_words(rows: Sequence[GradientRow], state: str) -> str:
     if state != BIASED:
         return state
     kinds = {"direction": verdicts["biased"], "scale": verdicts["scale bias"]}
-    found = [
+    seen = [
         kind if count == len(rows) else f"{kind} in {count} of {len(rows)}"
         for kind, count in kinds.items()
         if count
     ]
-    return f"biased ({', '.join(found) or 'by formula'})"
+    return f"biased ({', '.join(seen) or 'by formula'})"
 
 
 def _avoid(lines: Sequence[Line]) -> list[Line]:
