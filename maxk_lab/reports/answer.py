@@ -153,5 +153,6 @@ def duration(seconds: float) -> str:
 
 def times(ratio: float) -> str:
     """Return `2.40`: three significant digits as in tables; a large ratio is `26,000`."""
-    digits = 2 - math.floor(math.log10(ratio)) if ratio > 0 else 0
-    return f"{round(ratio, digits):,.0f}" if ratio >= 999.5 else number(ratio)
+    if not 999.5 <= ratio < math.inf:
+        return number(ratio)
+    return f"{round(ratio, 2 - math.floor(math.log10(ratio))):,.0f}"

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from pathlib import Path
 from statistics import fmean
 
@@ -13,6 +14,7 @@ from maxk_lab.environments.language.tasks import REWARDS, TASKS
 from maxk_lab.errors import LabWarning
 from maxk_lab.estimators.catalogue import BASELINES
 from maxk_lab.execution.archive import write_bundle
+from maxk_lab.reports.answer import times
 
 from .conftest import write_logs
 
@@ -97,3 +99,18 @@ def test_every_problem_of_several_files_is_in_their_json(lab, small):
     Path("bad.yaml").write_text(text)
     _, bad = json.loads(lab("plan", small, "bad.yaml", "--json").stdout)
     assert len(bad["problems"]) == 25
+
+
+def test_check_refuses_formulas_beside_a_function(lab):
+    done = lab("check", "mine:f", "--estimator", "maxk")
+    assert done.exit_code == 2
+    assert "leave them out with FUNCTION" in done.output
+
+
+def test_a_ratio_without_an_end_is_printed():
+    assert [times(ratio) for ratio in (math.inf, 26_010.0, 2.4, 0.0)] == [
+        "∞",
+        "26,000",
+        "2.40",
+        "0.00",
+    ]

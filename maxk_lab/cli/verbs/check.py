@@ -12,6 +12,7 @@ import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, print_line, print_table, say
+from maxk_lab.errors import LabError
 
 if TYPE_CHECKING:
     from maxk_lab.own.verdict import Verdict
@@ -70,6 +71,8 @@ def main(
     json = options.shared(context).json
     if function is None:
         ok = _check_formulas(estimator, baseline, json=json)
+    elif estimator or baseline:
+        raise LabError("--estimator and --baseline choose formulas; leave them out with FUNCTION")
     else:
         settings = {"k": k, "signature": signature, "binary": binary, "metric": metric}
         ok = _check_function(function, settings, json=json)
