@@ -61,8 +61,8 @@ def maxk_advantages(
         )
     if config.get("use_kl_in_reward"):
         warnings.warn(
-            "use_kl_in_reward puts the KL inside the maximum: the objective is E[max(R - beta KL)];"
-            " actor_rollout_ref.actor.use_kl_loss=True keeps it outside",
+            "use_kl_in_reward puts the KL inside the maximum: the objective is E[max(R - beta KL)] "
+            "at a fixed penalty; actor_rollout_ref.actor.use_kl_loss=True keeps it outside",
             LabWarning,
             stacklevel=2,
         )
