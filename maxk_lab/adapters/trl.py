@@ -59,7 +59,7 @@ class _MaxKTrainer:
         if self._centred_by_trl:
             warnings.warn(
                 f"beta={args.beta} puts the KL penalty into the reward: the objective is "
-                "E[max of K (R − beta KL)], with the penalty held fixed; with beta=0, or "
+                "E[max of K (R − beta KL)] at a fixed penalty; with beta=0, or "
                 "GRPO's KL in the loss, E[max of K R]",
                 LabWarning,
                 stacklevel=3,

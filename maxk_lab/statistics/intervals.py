@@ -159,7 +159,8 @@ def too_few_for(sample: Sample, *functions: Tangent) -> str:
 
 def _too_few(stratum: Stratum) -> str:
     if np.bincount(stratum).min() < 2 or len(stratum) < LEAST_SAMPLE:
-        return f"{len(stratum)} instances are too few to speak of others"
+        few = "1 instance is" if len(stratum) == 1 else f"{len(stratum)} instances are"
+        return f"{few} too few to speak of others"
     return ""
 
 

@@ -64,7 +64,7 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
         if inside:
             warnings.warn(
                 "--kl_in_reward puts the KL inside the maximum: the objective is "
-                "E[max(R - beta KL)], with the penalty held fixed; without it the KL is a term of "
+                "E[max(R - beta KL)] at a fixed penalty; without it the KL is a term of "
                 "the loss",
                 LabWarning,
                 stacklevel=2,
