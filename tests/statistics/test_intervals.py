@@ -71,6 +71,7 @@ TWO_GROUPS.within[FIELDS.index("truth")] = 0.0
 # One group alone has weights: the norm has no error, but the variance has one.
 ONE_GROUP = units([3.0] * 4, [0.0] * 4, within=np.zeros((4, 4, 8)))
 ONE_GROUP.within[0, 0] = np.linspace(-1, 1, 8)
+ONE = "1 instance is too few to speak of others"
 FEW = "{} instances are too few to speak of others"
 LITTLE_SIGNAL = "is not significantly above zero"
 
@@ -84,7 +85,7 @@ LITTLE_SIGNAL = "is not significantly above zero"
         (units([1.0] * 16, [1.0] * 16), "relative_variance", NAN, "the estimated variance is not"),
         (BLIND, "scale", NAN, "no gradient to judge against"),
         (units([1.0, 2.0], [NAN, 1.0]), "variance", NAN, "not measured"),
-        (units([1.0], [0.5]), "variance", 0.5, f"{FEW.format(1)}; {NO_ERROR}"),
+        (units([1.0], [0.5]), "variance", 0.5, f"{ONE}; {NO_ERROR}"),
         (TWO_GROUPS, "variance", 3.0, NO_ERROR),
         (TWO_GROUPS, "cosine", 31 / 30, NO_ERROR),
         (ONE_GROUP, "snr", 0.0, NO_ERROR),
@@ -110,7 +111,7 @@ def test_fewer_instances_than_needed_speak_for_themselves_only(strata):
     cell = units(4 + np.arange(count) % 3, stratum=stratum, blocks=8)
     result, fixed = interval(cell, "variance"), interval(cell, "variance", question=FIXED)
     assert (result.question, result.fallen_back) == (FIXED if fallen_back else NEW, fallen_back)
-    assert result.reason == FEW.format(count) * fallen_back
+    assert result.reason == (ONE if count == 1 else FEW.format(count)) * fallen_back
     # New instances differ by more than the noise of an instance.
     assert (fixed.value, fixed.question, fixed.reason) == (result.value, FIXED, "")
     assert (fixed.width == result.width) == fallen_back

@@ -124,6 +124,9 @@ def _curves(unit: Mapping[str, Any]) -> Work:
             return objectives_at(x)(objective)
 
         values = list(map(value, points))
+        if not np.isfinite(values).all():
+            first = points[int(np.flatnonzero(~np.isfinite(values))[0])]
+            raise LabError(f"the objective is not finite at {along['parameter']} = {first:g}")
         reason = _no_optimum(along["parameter"], points, values)
         optimum = None if reason else _refined(points, values, value)
         return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from scipy.stats import norm
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.estimators.method import Method
+from maxk_lab.studies.exact import work
 from maxk_lab.studies.exact.spec import rewards_only_refusal
 from maxk_lab.studies.exact.work import measure
 
@@ -144,6 +146,15 @@ def test_the_expected_maximum_of_normal_rewards_grows_with_their_scale() -> None
         assert metrics["optimum"] is None
         reason = f"the largest value is at the edge, policy.scale = {edge}"
         assert edge is None or metrics["undefined"]["optimum"].startswith(reason)
+
+
+def test_an_objective_that_is_not_finite_names_its_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    def undefined(unit: object, x: float) -> Callable[[object], float]:
+        return lambda objective: math.nan if x > 1 else x
+
+    monkeypatch.setattr(work, "_exact_objectives", undefined)
+    (error,) = measured(along(GAUSSIAN, NORMAL, "policy.mean", (0.0, 2.0), 5), cell("maxk", 2))
+    assert str(error) == "the objective is not finite at policy.mean = 1.5"
 
 
 def test_where_nothing_changes_there_is_no_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
