@@ -76,9 +76,10 @@ class Measuring:
         self._sketch, self._last, self._ended, self.report = None, -1, math.nan, None
         ks = (self.k,) if isinstance(self.k, int) else tuple(self.k)
         self._ks = ks or tuple(sorted({1, k}))
+        words = ", ".join(map(str, self._ks))
         if self.parameters is None:
             if size < 2 or min(self._ks) > size:
-                raise LabError(f"groups of n = {size} are too small to measure K = {self._ks}")
+                raise LabError(f"groups of n = {size} are too small to measure K = {words}")
             return
         n = size // 2 if self.n is None else self.n
         if not 1 <= n <= size // 2:
@@ -94,7 +95,7 @@ class Measuring:
             elif method.needs_rewards_alone and method.refusal(4 * n + at) is None:
                 lacking.append(f"{baseline} at K = {at}")
         if not measurable:
-            raise LabError(f"no pair can be measured in groups of n = {n} at K = {self._ks}")
+            raise LabError(f"no pair can be measured in groups of n = {n} at K = {words}")
         if lacking:
             warnings.warn(
                 f"groups of n = {n} are too small to measure {', '.join(lacking)}; "

@@ -121,9 +121,8 @@ def pkpo_sloo(n: int, k: int, objective: Objective | None) -> Line:
 def subloo(n: int, k: int, objective: Objective | None) -> Line:
     """Each subset's gap between best and second best, to its best (PKPO's sloo_minus_one).
 
-    Exactly zero below rank K, never negative, monotone in the reward. For another objective: the
-    K/n times the mean of what the sample adds to its subsets, against the reduced objective without
-    it.
+    Exactly zero below rank K, never negative, monotone in the reward. For another objective: K/n
+    times the mean of what the sample adds to its subsets, against the reduced objective without it.
     """
     return lines.subloo(n, k, objective)
 

@@ -210,9 +210,11 @@ def usable_weights(
     """
     if method.uses_other_prompts and rewards.dim() > 2 and rewards.numel():
         # Only the first dimension is prompts.
-        pairs = zip(rewards.unbind(1), usable.unbind(1), strict=True)
         options = numbers | {"trajectory_weights": {}, "weight_normalization": weight_normalization}
-        parts = [usable_weights(method, *pair, **options) for pair in pairs]
+        ratios, parts = numbers.get("ratios"), []
+        for i in range(rewards.shape[1]):
+            options["ratios"] = None if ratios is None else ratios[:, i]
+            parts.append(usable_weights(method, rewards[:, i], usable[:, i], **options))
         values, refused = (torch.stack(each, 1) for each in zip(*parts, strict=True))
         return values, refused
 

@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators import maxk_curve
 from maxk_lab.estimators.method import Method
 from maxk_lab.own.arrays import SUFFIXES, numbers_of, read_arrays, score_products
@@ -166,7 +166,9 @@ def audit_log(
     if not ks:
         raise LabError(f"{'; '.join(notes)} ({reading})")
     blocks = [(int(str(n)), rows) for n, rows in table.groupby("n")]
-    values = pd.concat([_values(rows, n, ks) for n, rows in blocks], ignore_index=True)
+    values = pd.concat(
+        [_values(rows, n, ks) for n, rows in blocks if min(ks) <= n], ignore_index=True
+    )
     notes += [
         f"K = {k}: {count:,} of {groups:,} groups have at least {k} samples"
         for k, count in values.k.value_counts().sort_index().items()
@@ -181,6 +183,8 @@ def audit_log(
     if budget is not None and not bool(equal.all()):
         planned = _planned(table, ks, budget, measured, notes)
         reason = f"no possible n divides the budget of {budget:,}"
+        if measured is not None:
+            reason += ", or K is not below half of the samples of a prompt with scores"
     if budget is not None and planned.empty:
         notes.append(f"no plan: {reason}")
     return Audit(
@@ -220,8 +224,10 @@ def _planned(
             products = measured.products
     sources = {"all": table}
     if "by" in table:
-        if (table.groupby("number").by.nunique() > 1).any():
-            raise LabError("a group has several values of `by`: they must be the same in a group")
+        several = table.groupby("number").by.nunique() > 1
+        if several.any():
+            group = table.group[table.number == several.idxmax()].iloc[0]
+            raise LabError(f"group {shown(group)} has several values of `by`: it must have one")
         if "all" in table.by.to_numpy():
             raise LabError("`by` has the value 'all', which names the whole log: rename it")
         sources |= {f"{name}": rows for name, rows in table.groupby("by", sort=True)}

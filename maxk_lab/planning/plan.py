@@ -110,7 +110,10 @@ def _value(plan: Plan, axis: str, text: str) -> Any:
     for value in values:
         if _spells(name, value):
             return value
-    spelt = [str(start_words(value)) for value in values]
+    spelt = [
+        str(value).lower() if isinstance(value, bool) else str(start_words(value))
+        for value in values
+    ]
     also, has = did_you_mean(str(start_words(name)), spelt), ", ".join(spelt)
     raise LabError(f"no cell has {axis} = {text}{also}; the sweep has {has}")
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 VERDICTS = ("worse", "better", "differs", "not significant", "equivalent", "identical")
-# A difference below this share of A's number is a tie.
-TIE = 0.01
+# Differences within this share of the number of A are equivalent.
+EQUIVALENT = 0.01
 # Rounding errors are below this share of the largest number with the same unit in the row.
 ROUNDING = 1e-9
 PLACE = list(NAME)
@@ -233,7 +233,7 @@ def verdict(line: Mapping[Any, Any], alpha: float) -> tuple[str, str]:
     decides, else the ends `low` and `high` of the interval of B − A.
     """
     a, b, low, high = (line[name] for name in ("value_a", "value_b", "low", "high"))
-    slack = max(TIE * abs(a), line["rounding"])
+    slack = max(EQUIVALENT * abs(a), line["rounding"])
     if abs(a - b) <= line["rounding"]:
         return "identical", ""
     if math.isnan(a) or math.isnan(b):

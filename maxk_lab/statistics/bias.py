@@ -57,9 +57,9 @@ class BiasVerdict:
     instance, that the test finds with probability 0.8 at its corrected level.
 
     If every group was enumerated, "unbiased" is proven and there is no p-value. `detectable` is
-    then the tolerance for rounding, and `at_most` the bias or the larger tolerance. Undefined
-    numbers are NaN, with the `reason`. The "reference" is the cell that the others are compared
-    with. An "alarm" is a rejection of a method with a proof of unbiasedness.
+    then the tolerance for rounding, and `at_most` the larger of the bias and the tolerance.
+    Undefined numbers are NaN, with the `reason`. The "reference" is the cell that the others are
+    compared with. An "alarm" is a rejection of a method with a proof of unbiasedness.
     """
 
     verdict: Verdict

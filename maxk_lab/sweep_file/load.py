@@ -44,7 +44,7 @@ def load_spec(
     `execution` is a YAML file that is merged over `execution`. Then `overrides`, as in
     `gradient.pool=64`, are set; at last the seeds are shifted. Raises `SpecError` with every
     problem of its shape, or else of its meaning, as `file:line:column: path: message`, and
-    `LabError` if there is no readable file, or a shifted seed is no seed.
+    `LabError` if there is no readable file, or a shifted seed is out of range.
     """
     look_beside(sweep if isinstance(sweep, str | Path) else None)
     if isinstance(sweep, str | Path):

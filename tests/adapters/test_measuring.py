@@ -77,7 +77,7 @@ def begun(size, trained_k, **options):
         (lambda: Measuring(n=0), "n must be"),
         (lambda: Measuring(k=[4, 0]), "k must be"),
         (lambda: Measuring(k=[1, 2.5]), "k must be a whole number of at least 1, got 2.5"),
-        (lambda: Measuring(k=9).begin(8, 2), "groups of n = 8 are too small to measure K = .9"),
+        (lambda: Measuring(k=9).begin(8, 2), "groups of n = 8 are too small to measure K = 9$"),
         (lambda: Measuring().begin(1, 1), "groups of n = 1 are too small"),
         (lambda: Measuring(baselines=["sublo"]), "did you mean subloo"),
         (lambda: Measuring(parameters="("), "not a regular expression"),

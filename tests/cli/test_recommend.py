@@ -2,14 +2,17 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from compared_runs import measured
 
+from maxk_lab.cli.verbs import recommend as verb
 from maxk_lab.estimators import advantages
 from maxk_lab.execution.records import RunDirectory
+from maxk_lab.reports.report import read_report
 
 pytestmark = pytest.mark.slow
 SWEEP = """\
@@ -58,6 +61,8 @@ def test_missing_cells_are_measured_once_and_ranked_by_the_variance_of_a_step(as
     candidates = {cell for one in answer["candidates"] for cell in one["cells"].values()}
     assert candidates < records
     assert len(records - candidates) == 2, "the fitted baseline at n = 3 and 4"
+    Path("budget.yaml").rename("budget.txt")
+    assert json.loads(ask("budget.txt", "--json").stdout) == [answer]
     # The records of a run suffice: nothing is planned anew, so no code of its own is loaded.
     monkeypatch.delattr("maxk_lab.cli.verbs.recommend.planned")
     again = ask("budget", "--json")
@@ -67,6 +72,11 @@ def test_missing_cells_are_measured_once_and_ranked_by_the_variance_of_a_step(as
     for line in ("Recommended: maxk with centred", "Paste: ", "groups of different"):
         assert line in printed.stdout
     assert "left out, fitted to gradients: no training can use it" in printed.stderr
+    changed = replace(read_report(RunDirectory("results/budget")).origin, changed=("mine:f",))
+    monkeypatch.setattr(
+        verb, "read_report", lambda *run: replace(read_report(*run), origin=changed)
+    )
+    assert "mine:f changed since the measurement" in ask("budget").stderr
     one_n = json.loads(ask("budget", "--n", "3", "--json").stdout)
     assert {one["n"] for one in one_n[0]["candidates"]} == {3}
 

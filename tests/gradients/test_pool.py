@@ -36,6 +36,8 @@ def test_a_policy_in_bfloat16_has_a_pool():
     products = pool_of(environment, 8, 2, policy=policy).parts[0].products
     assert products.dtype == torch.float64
     assert products.isfinite().all()
+    with pytest.raises(LabError, match="need a policy in float32"):
+        pool_of(toy_llm(), 8, 2, policy=policy)
 
 
 @pytest.mark.parametrize("make", [toy_llm, lambda: toy_llm(False), bandit])

@@ -49,6 +49,8 @@ def test_the_curve_is_the_mean_maximum_of_all_subsets(tmp_path):
         assert curve.value[k] == pytest.approx(best_of(k), rel=1e-12)
         assert curve.low[k] < curve.value[k] < curve.high[k]
     assert curve.groups.tolist() == [5, 5, 5, 4]
+    alone = overall(audit(tmp_path / "log.jsonl", ks=(4,)))
+    assert alone.value.tolist() == [curve.value[4]], "the group of three has no Max@4"
     assert (log.samples, log.groups, log.steps, log.sizes) == (19, 5, 3, (3, 4))
     assert log.constant == 1 / 5
     first = log.curve[(log.curve.step == 0) & (log.curve.k == 1)]

@@ -87,7 +87,7 @@ def test_rewards_alone_are_audited(tmp_path):
     assert not outputs
     refused = said(tmp_path / "a.npy", "--out", tmp_path / "report")
     assert refused.exit_code == 2
-    assert "--out writes a report, which needs scores or gram" in refused.output
+    assert "--out and --format need scores or gram" in refused.output
 
 
 class Anything:

@@ -213,7 +213,7 @@ def test_a_source_without_a_signal_or_groups_has_no_recommendation(tmp_path, lev
 
 
 @pytest.mark.parametrize(
-    ("sources", "message"), [("aab", "a group has several values"), (["all"], "the value 'all'")]
+    ("sources", "message"), [("aab", "group .0. has several values"), (["all"], "the value 'all'")]
 )
 def test_sources_that_are_no_parts_of_the_log_are_refused(tmp_path, sources, message):
     rows = [{"prompt": i // 4, "reward": i % 3, "of": sources[i % len(sources)]} for i in range(24)]

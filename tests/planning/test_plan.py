@@ -232,7 +232,7 @@ def test_one_setting_can_be_selected(write: Write) -> None:
     ("base", "override", "only", "refused", "words"),
     [
         (SMALL, "vary.policy.init_std=[0.001,1.0]", "policy.init_std=1e-3", "2", "0.001, 1.0"),
-        (GAUSSIAN, "vary.policy.learn_scale=[true,false]", "policy.learn_scale=false", "0", "True"),
+        (GAUSSIAN, "vary.policy.learn_scale=[true,false]", "policy.learn_scale=false", "0", "true"),
         (TSP, "gradient.start=[iid,forced]", "start=forced", "force", "has iid, forced"),
     ],
 )

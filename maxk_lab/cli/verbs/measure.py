@@ -51,8 +51,8 @@ def main(
 
     report = measured_file(file, n=n or (), k=k or ())
     if isinstance(report, Audit):
-        if out is not None:
-            raise LabError(f"--out writes a report, which needs scores or gram: {file} has neither")
+        if out is not None or format != "terminal":
+            raise LabError(f"--out and --format need scores or gram, and {file} has neither")
         show(report)
         return
     if out is not None:

@@ -11,18 +11,18 @@ from typing import Annotated, Any
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import emit_json, print_line, print_table, say
+from maxk_lab.cli.console import emit_json, print_line, print_table, say, warn
 from maxk_lab.cli.progress import execute_plan
 from maxk_lab.cli.runs import planned
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.rows import TRAJECTORY_WEIGHTS
-from maxk_lab.execution.archive import find_run
+from maxk_lab.execution.archive import find_run, is_bundle
 from maxk_lab.execution.todo import Run
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.reports.document import marked
 from maxk_lab.reports.recommendation import Candidate, Recommendation
-from maxk_lab.reports.report import read_report
+from maxk_lab.reports.report import changed_line, read_report
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import FIXED
 from maxk_lab.sweep_file.studies import STUDIES
@@ -70,7 +70,7 @@ def main(
     """
     results, json = options.shared(context)
     recorded = None
-    if spec.suffix not in (".yaml", ".yml"):
+    if is_bundle(spec) or not spec.is_file():
         # Its records suffice, also where the code of its rewards or baselines cannot be loaded.
         folder = find_run(spec, results)
         recorded = Run(make_plan(folder.spec()), folder)
@@ -94,7 +94,10 @@ def main(
         show = options.command("show", failed[0], results)
         say(f"{len(failed)} candidates failed. Why: {show}")
         raise typer.Exit(1)
-    answers = module.answers(read_report(run.folder, run.plan).studies[kind.name], question)
+    report = read_report(run.folder, run.plan)
+    if report.origin.changed:
+        warn(changed_line(report.origin.changed))
+    answers = module.answers(report.studies[kind.name], question)
     if json:
         emit_json([as_json(answer) for answer in answers])
     else:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.environment import Environment, Instances, supports
 from maxk_lab.environments.rollouts import Rollouts, check_scorable, checked
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import (
     checked_probabilities,
@@ -29,8 +30,8 @@ from maxk_lab.gradients.scores.products import score_gram
 from maxk_lab.gradients.scores.trajectories import instance_scores
 from maxk_lab.seeds import derive_seed, isolated_rng
 
-# A relative bias up to this is rounding error in an enumeration; bfloat16 is too coarse for one.
-TOLERANCE = {torch.bfloat16: 1.0, torch.float32: 1e-4, torch.float64: 1e-9}
+# A relative bias up to this is rounding error in an enumeration.
+TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
 # With up to this many possible trajectories, the Gram matrix covers all of them, and larger pools
 # cost no further backward pass.
 TABLE_LIMIT = 1500
@@ -63,13 +64,15 @@ def draw_pool(
     environment, which trajectories take in turn. If ∇J is not exact, it is estimated from all
     trajectories of an instance, except with a behaviour policy or forced starts. The trajectories
     of an instance depend only on `seed` and the instance's number. Raises `LabError` if log_probs
-    has no gradient.
+    has no gradient, or if an exact gradient would be that of a policy below float32.
     """
     every = {Objective("max", o) if isinstance(o, int) else o for o in objectives}
     integrable = supports(environment, "exact_objective", "has_exact") and environment.has_exact
     judged = environment.enumerable or integrable
     targets = tuple(sorted(every, key=lambda o: (o.form, o.k)))
     exact = targets if judged else ()
+    if judged and not all(parameter.dtype in TOLERANCE for parameter in trained(policy)):
+        raise LabError("exact gradients need a policy in float32 or float64")
     parts, gradients, scores_dtype = [], [], trained(policy)[0].dtype
     estimable = behaviour is None and starts == 1
     drawer = policy if behaviour is None else behaviour
@@ -96,7 +99,7 @@ def draw_pool(
         # With forced starts, no estimate is unbiased for ∇J.
         gradients.append(gradient[: len(targets) if starts == 1 else 0].to(scores_dtype))
         on_instance(i + 1, count)
-    tolerance = max(TOLERANCE[parameter.dtype] for parameter in trained(policy))
+    tolerance = max(TOLERANCE.get(parameter.dtype, 1.0) for parameter in trained(policy))
     objective_names = tuple(objective.name for objective in exact)
     products = products_between(gradients, targets)
     return ScorePool(tuple(parts), objective_names, tolerance, starts, products)

@@ -46,7 +46,8 @@ def write_plan(audit: Audit, folder: Path) -> list[Path]:
     Raises `LabError` for an audit without a plan.
     """
     if audit.plan.empty:
-        raise LabError(audit.notes[-1])
+        notes = (note for note in audit.notes if note.startswith("no plan"))
+        raise LabError(next(notes, "no plan: the audit has no budget"))
     folder.mkdir(parents=True, exist_ok=True)
     chart = plan_chart(audit)
     files = [folder / f"plan.{suffix}" for suffix in ("csv", "html", "png")]

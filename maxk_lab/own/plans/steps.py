@@ -378,6 +378,7 @@ def recommendations(plan: pd.DataFrame) -> Iterator[str]:
         line = f"Use at {place}K = {k}: {best.baseline} with n = {best.n}, "
         line += f"{best.prompts} prompt{'s' * (best.prompts != 1)} a step"
         line += f"; ties: {', '.join(ties[:3])}" if ties else ""
-        line += "; ties are unknown without intervals" if best.reason or unknown else ""
+        more = "more ties" if tied else "ties"
+        line += f"; {more} are unknown without intervals" if best.reason or unknown else ""
         span = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
         yield f"{line}. Over the range of the coherence the best n is {span}."

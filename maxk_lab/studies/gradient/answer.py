@@ -400,13 +400,16 @@ def _biased(name: str, rows: Sequence[GradientRow]) -> Biased:
     elif scales:
         kind = "too short" if max(scales) < 1 else "too long" if min(scales) > 1 else "length"
     proved = any(row.catalogued_unbiased for row in biased)
+    formula = biased[0].key.bias_state
+    if formula == UNBIASED and not proved:  # under a behaviour policy
+        formula = ""
     return Biased(
         name=name,
         rows=len(biased),
         of=len(rows),
         kind=kind,
         scales=(min(scales), max(scales)) if scales else None,
-        formula=UNBIASED if proved else biased[0].bias_state,
+        formula=UNBIASED if proved else formula,
     )
 
 

@@ -56,7 +56,9 @@ def estimates(rows: Sequence[GradientRow]) -> Table:
     the same estimator, n and K; the lowest itself has 1. Rows that were not compared lack it.
     """
     settings = list(dict.fromkeys(row.key.setting for row in rows))
-    partners = {row.over_least.line.partner for row in rows if row.over_least is not None}
+    partners = {
+        (row.key.group, row.over_least.line.partner) for row in rows if row.over_least is not None
+    }
 
     def order(row: GradientRow) -> tuple[Any, ...]:
         key = row.key
@@ -81,7 +83,7 @@ def estimates(rows: Sequence[GradientRow]) -> Table:
             "best": row.best,
         }
         measures: dict[str, Interval] = dict(row.intervals)
-        if row.over_least is not None or key.path in partners:
+        if row.over_least is not None or (key.group, key.path) in partners:
             lowest = Interval(1.0, 1.0, 1.0, row.intervals["variance"].level)
             measures["over_lowest"] = lowest if row.over_least is None else row.over_least.mean
         for measure, interval in measures.items() if row.units is not None else ():

@@ -71,7 +71,7 @@ def answers(pooled: Pooled[GradientRow], question: Question) -> list[Recommendat
         and question.n in (None, row.key.n)
     ]
     places = grouped(rows, lambda row: row.key.gradient)
-    return [ranked(members, question.budget, question.n) for members in places.values()]
+    return [ranked(members, question.budget) for members in places.values()]
 
 
 def ranked(rows: Sequence[GradientRow], budget: int, n: int | None = None) -> Recommendation:

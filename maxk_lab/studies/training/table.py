@@ -78,7 +78,7 @@ def _verdict(
     ends = [each.decoded.get(decoding, Decoding()) for each in (row, rival)]
     if decoding != SAMPLED and not all(end.ks for end in ends):
         old = " (records from before that have no curve: --force)" if decoding == FORCED else ""
-        undefined = [end.curve[0].reason for end in ends if end.curve]
+        undefined = [end.curve[0].reason for end in ends if end.curve and not end.ks]
         reasons = filter(None, (row.reason, rival.reason, *undefined))
         why = next(reasons, f"not every policy was decoded so{old}")
         return ClaimVerdict("undecided", f"{names}: {why}")

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from maxk_lab.reports.document import compact
-from maxk_lab.reports.naming import BIASED
+from maxk_lab.reports.naming import BIASED, NOT_PROVED, UNBIASED
 from maxk_lab.reports.report import make_report
-from maxk_lab.studies.gradient.answer import _bias_words, facts
+from maxk_lab.studies.gradient.answer import _bias_words, _biased, facts
 
 BASELINES = ("none", "centred", "subloo")
 # Noise that makes the baselines differ.
@@ -114,6 +114,26 @@ def test_kinds_of_bias_are_counted_apart():
     ):
         rows = [SimpleNamespace(bias=SimpleNamespace(verdict=each)) for each in verdicts]
         assert _bias_words(rows, BIASED) == f"biased ({words})"
+
+
+@pytest.mark.parametrize(
+    ("state", "proved", "formula"),
+    [
+        (BIASED, False, BIASED),
+        (NOT_PROVED, False, NOT_PROVED),
+        (UNBIASED, True, UNBIASED),
+        # Trajectories of another policy bias it, not the formula.
+        (UNBIASED, False, ""),
+    ],
+)
+def test_a_bias_is_that_of_the_formula_only_if_the_formula_says_so(state, proved, formula):
+    row = SimpleNamespace(
+        bias=SimpleNamespace(verdict="biased"),
+        intervals={"scale": SimpleNamespace(defined=False)},
+        catalogued_unbiased=proved,
+        key=SimpleNamespace(bias_state=state),
+    )
+    assert _biased("it", [row]).formula == formula
 
 
 def test_a_bias_against_the_proof_is_an_alarm(answer_of):
