@@ -20,7 +20,7 @@ from torch import Tensor
 
 from maxk_lab.catalogue import did_you_mean, load
 from maxk_lab.errors import LabError, first_line, shown
-from maxk_lab.estimators.rows import BaselineRow, MethodRow
+from maxk_lab.estimators.rows import MethodRow
 from maxk_lab.installed import is_function_path, open_project_folders
 
 # The positional arguments of each call form, from rewards [B, n] and K = k.
@@ -160,9 +160,7 @@ class Caller:
         if signature not in SIGNATURES | _METRICS:
             names = ", ".join(SIGNATURES)
             raise LabError(f"signature must be one of {names}, got {shown(signature)}")
-        if isinstance(function, MethodRow):
-            function = function.weights if isinstance(function, BaselineRow) else function.function
-        self.function = function
+        self.function = function.function if isinstance(function, MethodRow) else function
         self.k, self.values, self.dtype = k, dict(values or {}), torch.float64
         self.form, self._forms = "", (SIGNATURES | _METRICS)[signature]
         self.is_metric = signature in _METRICS
