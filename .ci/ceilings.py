@@ -41,7 +41,7 @@ CEILINGS = {
     "AST nodes": (304_162, 200_000),
     "templates": (386, 450),
     "tests": (26_660, 19_500),
-    "benchmarks + docs + .ci": (4_716, 2_000),
+    "benchmarks + docs + .ci": (4_715, 2_000),
     "YAML keys": (125, 150),
     "options": (45, 45),
     "public names": (133, 120),

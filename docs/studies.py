@@ -69,9 +69,8 @@ class Study:
     @property
     def legend(self) -> list[str]:
         """The notes of the report about marks and verdicts of the table."""
-        starts = ["lowest:", "close:", "†:"] if any("†" in line for line in self.table) else []
         notes = self._section(self.table_title).splitlines()
-        return [line for line in notes if line.startswith(tuple(starts) or ("close:",))]
+        return [line for line in notes if line.startswith(("lowest:", "close:", "†:"))]
 
     @property
     def more(self) -> int:
